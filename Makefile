@@ -1,0 +1,61 @@
+# The lab's commands. `make help` lists them; README.md has the same for machines without make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROFILE ?= cpu
+
+# The environment is remade when the lock or the packaging changes, and only then.
+STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup chapter quick book lab bench test lint lock clean
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## make .venv from the lock
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "The lab needs Python 3.11 or newer; set PYTHON=python3.12, say." >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) \
+		|| { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@rm -f $(VENV)/.ready-*
+	@touch $@
+
+chapter: $(STAMP) ## run every notebook (PROFILE=cpu) and build the book
+	$(BIN)/labkit chapter --profile $(PROFILE)
+
+quick: $(STAMP) ## the same at its smallest, in about two minutes
+	$(BIN)/labkit chapter --profile quick
+
+book: $(STAMP) ## build the book from your last run, or from the published one
+	$(BIN)/labkit book
+
+lab: $(STAMP) ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+bench: $(STAMP) ## measure the lab's own speed, as ratios
+	$(BIN)/python tests/bench.py --json results/bench.json
+
+lint: $(STAMP) ## check style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The site is built before the tests, because the browser tests read it.
+test: lint ## run every check
+	$(BIN)/labkit book --run results/published-cpu
+	$(BIN)/python -m pytest --nbval notebooks --nbval-current-env \
+		--nbval-sanitize-with tests/nbval_sanitize.cfg
+	$(BIN)/python -m pytest -m "not gpu"
+
+lock: $(STAMP) ## resolve the requirements anew (UPGRADE=--upgrade for newer ones)
+	$(BIN)/python .ci/lock.py $(UPGRADE)
+
+clean: ## remove what can be made again, but no results
+	rm -rf $(VENV) _build book/run .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

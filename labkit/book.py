@@ -1,0 +1,145 @@
+"""Build the book from one run: stage its notebooks, then call Jupyter Book."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from labkit import record
+from labkit.errors import RunError
+from labkit.files import find_root, shown, write_atomically
+from labkit.results import SECTIONS, read_results, resolve_run_dir
+
+PUBLISHED = "results/published-cpu"
+STAGE = "book/run"
+SITE = "_build/html"
+_LOG_LINES = 30
+# The package has no __main__, and a script on PATH may belong to another environment.
+_CALL = "from jupyter_book.cli.main import main; main()"
+
+
+def choose_run(run: str | Path | None = None, *, root: Path | None = None) -> Path:
+    """Return the run that the book shows: the one named, your last finished, the published."""
+    if run:
+        return resolve_run_dir(run)
+    top = root or find_root()
+    own = [folder for folder in (top / "results").glob("*") if _is_own_finished(folder)]
+    return max(own, key=_finished_utc, default=top / PUBLISHED)
+
+
+def _is_own_finished(folder: Path) -> bool:
+    """Return whether a folder holds a finished chapter of the reader's own."""
+    if folder.name.startswith("published-") or not (folder / record.RECORD_NAME).is_file():
+        return False
+    run = record.read_record(folder)
+    return run.command == "chapter" and run.status == "finished"
+
+
+def _finished_utc(folder: Path) -> str:
+    return record.read_record(folder).finished_utc or ""
+
+
+def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
+    """Copy a run's executed notebooks, and a page about the run, to where the book reads them.
+
+    Raises:
+        RunError: If the run has no executed notebooks.
+        ResultsError: If its results or its record cannot be read.
+    """
+    executed = sorted(run_dir.glob("executed/[0-9][0-9]_*.ipynb"))
+    notebooks = [path for path in executed if not path.name.endswith(".failed.ipynb")]
+    if not notebooks:
+        raise RunError(
+            f"The book must show a run with executed notebooks; got run={shown(run_dir)} without "
+            "any. Make one with `labkit chapter --profile quick`."
+        )
+    page = describe_run(record.read_record(run_dir), read_results(run_dir))
+    stage = (root or find_root()) / STAGE
+    shutil.rmtree(stage, ignore_errors=True)
+    stage.mkdir(parents=True)
+    for path in notebooks:
+        shutil.copyfile(path, stage / path.name)
+    write_atomically(stage / "about_this_run.md", page)
+    return stage
+
+
+def describe_run(run: record.RunRecord, results: Mapping[str, object]) -> str:
+    """Return the page that says where a run's numbers come from."""
+    commit = run.commit or {"id": "not in git", "dirty": False}
+    facts = {
+        "Run": run.id,
+        "Status": run.status,
+        "Started (UTC)": run.started_utc,
+        "Seconds": run.elapsed_s,
+        "Commit": f"{commit['id']}{' with local changes' if commit['dirty'] else ''}",
+        "Model": run.model.get("name"),
+        "Model revision": run.model.get("revision"),
+        "Model digest": run.model.get("digest"),
+        "Digest of the prompts": run.prompts_digest,
+        "Python": run.python,
+    }
+    timings = {name: _elapsed(results.get(name)) for name in SECTIONS}
+    parts = [
+        "# About this run\n\nEvery measured number of these pages comes from the run below.\n",
+        _table("Run", facts),
+        _table("Device", run.device),
+        _table("Profile in force", run.profile),
+        _table("Versions", run.packages),
+        _table("Seconds by experiment", timings),
+    ]
+    return "\n".join(parts)
+
+
+def _elapsed(section: object) -> object:
+    return section.get("elapsed_s") if isinstance(section, Mapping) else None
+
+
+def _table(title: str, rows: Mapping[str, object]) -> str:
+    """Return a MyST section with a table of two columns."""
+    head = f"## {title}\n\n| What | Value |\n|---|---|\n"
+    return head + "".join(f"| {key} | {_cell(value)} |\n" for key, value in rows.items())
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_cell(item)}" for key, item in value.items())
+    return str(value).replace("|", "\\|")
+
+
+def build_book(*, root: Path | None = None) -> Path:
+    """Build the site; a warning fails it.
+
+    Returns:
+        The site's first page.
+
+    Raises:
+        RunError: If the build fails, with its warnings and the end of its log.
+    """
+    top = root or find_root()
+    flags = ["--all", "-W", "-n", "--keep-going"]
+    command = [sys.executable, "-c", _CALL, "build", ".", *flags]
+    done = subprocess.run(
+        command, cwd=top, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    page = top / SITE / "index.html"
+    if done.returncode or not page.is_file():
+        raise RunError(
+            f"The book must build without a warning; the build ended with "
+            f"status={done.returncode}.\n{_worst_lines(done.stdout)}\n"
+            "Mend what it names and call `labkit book` again."
+        )
+    return page
+
+
+def _worst_lines(log: str) -> str:
+    """Return a build's warnings and errors, then the end of its log."""
+    lines = log.splitlines()
+    named = [line for line in lines if "WARNING" in line or "ERROR" in line]
+    return "\n".join([*named, "The log ends:", *lines[-_LOG_LINES:]])

@@ -1,0 +1,68 @@
+"""`labkit admission`: decide a request before any work."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from labkit.cli._common import Subparsers, add_command, add_json_option, print_json
+from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RequestError
+
+
+def add_to(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser = add_command(
+        subparsers,
+        "admission",
+        summary="Decide a request before any work, with every reason; or show the twelve cases.",
+        example="labkit admission --spec config.json --request request.json --facts facts.json",
+    )
+    parser.add_argument("--spec", metavar="CONFIG", help="the model's config.json or its folder")
+    parser.add_argument("--request", metavar="FILE", help="the request, as a JSON object")
+    parser.add_argument("--facts", metavar="FILE", help="what is known of the runtime, as JSON")
+    parser.add_argument(
+        "--run", metavar="FOLDER", help="folder that keeps the twelve cases' results"
+    )
+    add_json_option(parser)
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Decide one request, or the twelve cases."""
+    if not (args.spec or args.request or args.facts):
+        return _show_cases(args)
+    if not (args.spec and args.request):
+        raise RequestError(
+            "A decision must have a config and a request; got "
+            f"--spec={args.spec!r}, --request={args.request!r}. Name both, or none for the cases."
+        )
+    if args.run:
+        raise RequestError("--run keeps the twelve cases; leave it out to decide one request.")
+    return _decide(args)
+
+
+def _decide(args: argparse.Namespace) -> int:
+    from labkit.experiments.admission import decide_files
+
+    facts = Path(args.facts) if args.facts else None
+    decision = decide_files(Path(args.spec), request=Path(args.request), facts=facts)
+    if args.json:
+        print_json(decision.to_json())
+    else:
+        print(decision)
+    return EXIT_HOLDS if decision.admitted else EXIT_DOES_NOT_HOLD
+
+
+def _show_cases(args: argparse.Namespace) -> int:
+    from labkit.experiments import admission
+
+    section = admission.run(run_dir=args.run)
+    if args.json:
+        print_json(section)
+    else:
+        for row in section["rows"]:
+            print(f"{row['number']:>2}  {row['outcome']:<6}  {row['title']}")
+            for reason in row["reasons"]:
+                print(f"            {reason['rule']}: {reason['message']}")
+    as_expected = all(row["outcome"] == row["expected"] for row in section["rows"])
+    return EXIT_HOLDS if as_expected else EXIT_DOES_NOT_HOLD

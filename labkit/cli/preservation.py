@@ -1,0 +1,73 @@
+"""`labkit preservation`: measure which options keep the function."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from labkit.cli._common import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    add_run_options,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS
+
+_COLUMNS = {
+    "knob": "option",
+    "kind": "kind",
+    "runs": "runs",
+    "identical": "identical",
+    "max_margin_at_divergence": "margin",
+    "max_logit_change": "logit change",
+    "ratio": "ratio",
+    "ratio_float32": "ratio f32",
+    "verdict": "verdict",
+}
+
+
+def add_to(subparsers: Subparsers) -> None:
+    """Add the subcommand."""
+    parser = add_command(
+        subparsers,
+        "preservation",
+        summary="Measure which options keep the function and which change it.",
+        example="labkit preservation --profile quick --knob chunked_prefill:chunk=64",
+    )
+    add_run_options(parser, default="quick")
+    parser.add_argument("--model", metavar="MODEL", help="embedded, a local folder, or a hub id")
+    parser.add_argument("--revision", metavar="COMMIT", help="the commit of a hub id")
+    parser.add_argument(
+        "--knob", action="append", dest="knobs", metavar="NAME", help="one option; may be repeated"
+    )
+    add_json_option(parser)
+    parser.set_defaults(execute=execute)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the experiment; 1 if a runtime or control row is not preserving."""
+    from labkit.experiments import preservation
+    from labkit.profiles import load_profile
+
+    profile = load_profile(args.profile)
+    if args.revision and not args.model:
+        profile = dataclasses.replace(profile, revision=args.revision)
+    with progress_bar("preservation") as progress:
+        section = preservation.run(
+            profile,
+            args.run,
+            model=args.model,
+            revision=args.revision,
+            knobs=args.knobs,
+            progress=progress,
+        )
+    if args.json:
+        print_json(section)
+    else:
+        print_table(section["rows"], _COLUMNS)
+    kept = [row for row in section["rows"] if row["kind"] in ("runtime", "control")]
+    changed = any(row["verdict"] == "different artefact" for row in kept)
+    return EXIT_DOES_NOT_HOLD if changed else EXIT_HOLDS

@@ -1,0 +1,1 @@
+"""How a config.json becomes a `ModelSpec`: one idea a file, standard library only."""

@@ -1,0 +1,167 @@
+"""What follows from the layers together: their kinds, the sizes they share, the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from labkit.config_reading.cache_plan import (
+    ATTENDING,
+    Latent,
+    build_plan,
+    read_latent,
+)
+from labkit.config_reading.family import Family
+from labkit.config_reading.layouts import BOTH, Layout, read_layout
+from labkit.config_reading.reader import Reader
+from labkit.config_reading.shape import Shape, read_depth, read_shape
+from labkit.config_reading.types import (
+    FULL,
+    GROWING_KINDS,
+    RECURRENT,
+    SHARED,
+    SLIDING,
+    STATE_KINDS,
+    UNKNOWN,
+    LayerCache,
+    SlidingWindow,
+)
+from labkit.config_reading.windows import read_window, read_window_pattern
+
+BYTES_PER_ELEMENT: Final = 2  # of the 16-bit cache that `kv_bytes_per_token` means
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """Everything that follows from the layers: sizes, window, kinds and the plan."""
+
+    shape: Shape
+    window: SlidingWindow
+    attention_kind: str | None = None
+    kind_of_attention_layers: str | None = None
+    kv_layers: int | None = None
+    plan: tuple[LayerCache, ...] | None = None
+
+    @property
+    def kv_bytes_per_token(self) -> int | None:
+        """Bytes one further position adds over all layers, 2 bytes an element."""
+        if self.plan is None:
+            return None
+        elements = {id(layer): layer.elements_per_token for layer in self.plan}
+        return BYTES_PER_ELEMENT * sum(elements[id(layer)] for layer in self.plan)
+
+
+def read_layers(reader: Reader, family: Family | None) -> Layers:
+    """Read sizes, window and cache plan; without a family only what the file states."""
+    depth = read_depth(reader)
+    layout = read_kinds(reader, family, depth)
+    if depth is None and layout is not None:
+        depth = len(layout.kinds)
+    shape = read_shape(reader, family, depth=depth)
+    if layout is not None and layout.kv_heads is not None:
+        shape = replace(shape, num_kv_heads=_one_count(reader, layout.kv_heads, layout.key))
+    window = read_window(reader, family, layout)
+    latent = read_latent(reader)
+    if latent is not None:
+        shape = replace(shape, head_dim=latent.head_width)
+    if layout is None or family is None:
+        return Layers(shape=shape, window=window)
+    kind, kind_of_attention = attention_kinds(layout, shape, latent=latent, family=family)
+    plan = build_plan(reader, family, layout=layout, shape=shape, window=window, latent=latent)
+    return Layers(
+        shape=shape,
+        window=window,
+        attention_kind=kind,
+        kind_of_attention_layers=kind_of_attention,
+        kv_layers=growing_layers(layout),
+        plan=plan,
+    )
+
+
+def _one_count(reader: Reader, counts: tuple[int | None, ...], key: str) -> int | None:
+    found = sorted({count for count in counts if count is not None})
+    if len(found) > 1:
+        reader.note(
+            f"`{key}` gives from {found[0]} to {found[-1]} KV heads a layer, not one number."
+        )
+    return found[0] if len(found) == 1 else None
+
+
+def read_kinds(reader: Reader, family: Family | None, depth: int | None) -> Layout | None:
+    """Return the kind of every layer, None where neither file nor family settles it."""
+    own = family.layout(reader, depth) if family is not None and family.layout else None
+    layout = own or read_layout(reader, depth) or read_window_pattern(reader, family, depth)
+    if layout is None:
+        layout = _kinds_of_family(reader, family, depth)
+    if layout is None or family is None:
+        return layout
+    kinds = layout.kinds
+    if family.attention_slides:
+        kinds = tuple(SLIDING if kind == FULL else kind for kind in kinds)
+    return _share_last_layers(reader, layout, kinds)
+
+
+def _kinds_of_family(reader: Reader, family: Family | None, depth: int | None) -> Layout | None:
+    if family is None or depth is None:
+        return None
+    if family.layers == "listed":
+        reader.note(
+            "The file does not list which layers attend, and this family mixes kinds; "
+            "what the layers keep is not known."
+        )
+        return None
+    kind = {"attention": FULL, "both": BOTH, "recurrent": RECURRENT}[family.layers]
+    return Layout(kinds=(kind,) * depth, key="", scope="none")
+
+
+def _share_last_layers(reader: Reader, layout: Layout, kinds: tuple[str, ...]) -> Layout:
+    shared = reader.integer("num_kv_shared_layers", least=0) or 0
+    if shared > len(kinds):
+        reader.problems.append(
+            f"`num_kv_shared_layers` must not exceed the depth; got num_kv_shared_layers="
+            f"{shared}, num_hidden_layers={len(kinds)}."
+        )
+        return layout
+    if shared:
+        kinds = kinds[:-shared] + (SHARED,) * shared
+    return Layout(kinds=kinds, key=layout.key, scope=layout.scope, kv_heads=layout.kv_heads)
+
+
+def attention_kinds(
+    layout: Layout, shape: Shape, *, latent: Latent | None, family: Family | None
+) -> tuple[str | None, str | None]:
+    """Return the model's attention kind and, for a hybrid, that of its attention layers."""
+    kinds = set(layout.kinds)
+    if UNKNOWN in kinds:
+        return None, None
+    attending = kinds & ATTENDING
+    if not attending:
+        return "none", None
+    head_kind = _head_kind(layout, shape, latent=latent, family=family)
+    mixed = bool(kinds & STATE_KINDS) or BOTH in kinds
+    return ("hybrid", head_kind) if mixed else (head_kind, None)
+
+
+def _head_kind(
+    layout: Layout, shape: Shape, *, latent: Latent | None, family: Family | None
+) -> str | None:
+    if latent is not None or (family is not None and family.latent):
+        return "MLA"
+    if layout.kv_heads is not None:
+        counts = {count for count in layout.kv_heads if count is not None}
+    else:
+        counts = set() if shape.num_kv_heads is None else {shape.num_kv_heads}
+    heads = shape.num_attention_heads
+    if not counts:
+        return None
+    if heads is None:  # heads differ by layer and the file gives no single number
+        return "MQA" if counts == {1} else None
+    found = {"MHA" if count == heads else "MQA" if count == 1 else "GQA" for count in counts}
+    return found.pop() if len(found) == 1 else "GQA"
+
+
+def growing_layers(layout: Layout) -> int | None:
+    """Return how many layers keep a growing cache, None where a layer is unknown."""
+    if UNKNOWN in layout.kinds:
+        return None
+    return sum(kind in GROWING_KINDS or kind == BOTH for kind in layout.kinds)

@@ -1,0 +1,99 @@
+"""The twelve admission cases: requests that mirror the probes, decided before any work."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from labkit.admission import Decision, Request, RuntimeFacts, admit
+from labkit.errors import RequestError
+from labkit.experiments._section import Progress, as_profile, no_progress, run_section
+from labkit.files import data_file, shown
+from labkit.profiles import Profile
+from labkit.spec import fingerprint, read_config_file
+
+SECTION = "admission"
+CASES = ("admission", "cases.json")
+
+
+def run(
+    profile: str | Profile = "quick",
+    run_dir: str | Path | None = None,
+    *,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Decide the twelve cases and return the section.
+
+    Args:
+        profile: The profile in force; it is only recorded.
+        run_dir: The run's folder; "" is the scratch run, None stores nothing.
+        progress: Called after each case.
+    """
+    return run_section(
+        SECTION,
+        lambda: _measure(progress),
+        profile=as_profile(profile),
+        run_dir=run_dir,
+    )
+
+
+def decide_files(config: Path, *, request: Path, facts: Path | None = None) -> Decision:
+    """Decide one request from files: a config, the request, and what is known of the runtime.
+
+    Raises:
+        ConfigError: If the config is broken.
+        RequestError: If the request or the facts are; the text names the file.
+    """
+    spec = fingerprint(read_config_file(config))
+    asked = Request.from_json(_read_json(request))
+    known = RuntimeFacts.from_json(_read_json(facts)) if facts else RuntimeFacts()
+    return admit(spec, asked, known)
+
+
+def _measure(progress: Progress) -> dict[str, Any]:
+    path = data_file(*CASES)
+    cases = _read_json(path)
+    if not isinstance(cases, list):
+        raise RequestError(f"The cases must be a JSON list; got {type(cases).__name__}.")
+    rows = []
+    for done, case in enumerate(cases, start=1):
+        rows.append(_decide_case(case))
+        progress(done, len(cases), str(case["case"]))
+    return {"rows": rows, "summary": _summarise(rows)}
+
+
+def _decide_case(case: dict[str, Any]) -> dict[str, Any]:
+    """Return a case's row: what was asked, what is known, and the decision."""
+    config = data_file("configs", f"{case['spec']}.json")
+    decision = admit(
+        fingerprint(read_config_file(config), case["spec"]),
+        Request.from_json(case["request"]),
+        RuntimeFacts.from_json(case["facts"]),
+    )
+    decided = decision.to_json()
+    return {**case, "outcome": decided["outcome"], "reasons": decided["reasons"]}
+
+
+def _summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    counts = Counter(row["outcome"] for row in rows)
+    return {
+        "cases": len(rows),
+        **{outcome: counts[outcome] for outcome in ("accept", "warn", "reject")},
+        "as_expected": sum(row["outcome"] == row["expected"] for row in rows),
+        "reasons": sum(len(row["reasons"]) for row in rows),
+    }
+
+
+def _read_json(path: Path) -> Any:
+    """Return a file's JSON; the error names the file and the place."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise RequestError(
+            f"{shown(path)} must be JSON; it stops making sense at line {error.lineno}, "
+            f"column {error.colno}: {error.msg}."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{shown(path)} must be readable UTF-8 text; got: {error}.") from error

@@ -1,0 +1,72 @@
+"""Put the findings together as the facts that admission reads."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+from labkit.admission import RuntimeFacts
+from labkit.facts._device import learn_device
+from labkit.facts._finding import Finding
+from labkit.facts._runtime import learn_runtime
+from labkit.facts._template import learn_template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedFacts:
+    """Facts with the evidence for each, and when they were learned.
+
+    Attributes:
+        facts: What `admit` reads; each fact learned here is marked as measured.
+        findings: One entry a fact, with how it was learned.
+        learned_utc: When, ISO 8601.
+    """
+
+    facts: RuntimeFacts
+    findings: tuple[Finding, ...]
+    learned_utc: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return one row a fact: name, value, how it was learned and when."""
+        rows = [
+            {"fact": f.name, "value": f.value, "how": f"measured: {f.how}"} for f in self.findings
+        ]
+        return {"learned_utc": self.learned_utc, "rows": rows}
+
+
+def learn_facts(
+    tokenizer: Any = None,
+    model: Any = None,
+    *,
+    device: str = "cpu",
+    thorough: bool = False,
+    compile_here: bool = True,
+) -> LearnedFacts:
+    """Learn the facts of a runtime by trying it, each with how it was learned.
+
+    Args:
+        tokenizer: A tokenizer; without one its facts stay unknown.
+        model: A causal language model; without one a tiny Llama stands for the architecture.
+        device: Where to run and time, as torch spells it.
+        thorough: Whether to try what takes more than ten seconds as well (FlexAttention).
+        compile_here: Whether to compile a small function, which takes some seconds.
+    """
+    findings = [
+        *learn_device(device, compile_here=compile_here),
+        *learn_runtime(model, device, thorough=thorough),
+        *([] if tokenizer is None else learn_template(tokenizer)),
+    ]
+    known = {finding.name: finding.value for finding in findings if finding.value is not None}
+    return LearnedFacts(
+        facts=RuntimeFacts(**known, provenance=dict.fromkeys(known, "measured")),
+        findings=tuple(findings),
+        learned_utc=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def derive_facts(
+    tokenizer: Any = None, model: Any = None, device: str = "cpu", **options: Any
+) -> RuntimeFacts:
+    """Return the facts alone; `learn_facts` has the options and keeps the evidence beside them."""
+    return learn_facts(tokenizer, model, device=device, **options).facts

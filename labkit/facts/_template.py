@@ -1,0 +1,162 @@
+"""Facts about a tokenizer and its chat template, learned by rendering marked messages."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+from collections.abc import Sequence
+from typing import Any
+from unittest import mock
+
+from labkit.facts._finding import Finding, find
+from labkit.probes import attempt
+from labkit.probes._roles import (
+    REPLY_MARK,
+    SECOND_MARK,
+    SYSTEM_MARK,
+    USER_MARK,
+    Message,
+    Render,
+    SystemTreatment,
+    learn_system_treatment,
+    message,
+    template_renderer,
+)
+
+OTHER_ROLES = ("user", "assistant", "tool", "developer")
+_CLOCK_SHIFT = datetime.timedelta(days=400)  # moves the year, the month and the day
+_CLOCK_OWNER = "transformers.utils.chat_template_utils"
+
+
+def learn_template(tokenizer: Any) -> list[Finding]:
+    """Learn everything a tokenizer shows."""
+    return [*_learn_tokenizer(tokenizer), *_learn_chat_template(tokenizer)]
+
+
+def _learn_tokenizer(tokenizer: Any) -> list[Finding]:
+    return [
+        find(
+            "tokenizer_bos_count",
+            lambda: _leading_bos(tokenizer(USER_MARK)["input_ids"], tokenizer.bos_token_id),
+            how="encoded a plain text and counted the BOS ids it begins with",
+        ),
+        find(
+            "tokenizer_max_tokens",
+            lambda: int(tokenizer.model_max_length),
+            how="read from the tokenizer; some 10^30 is its sign for no limit",
+        ),
+        find(
+            "pad_is_eos",
+            lambda: tokenizer.pad_token_id in (None, tokenizer.eos_token_id),
+            how="compared the tokenizer's pad and end-of-sequence ids",
+        ),
+        find(
+            "default_padding_side",
+            lambda: _padded_side(tokenizer),
+            how="padded a batch of two lengths and looked which side was filled",
+        ),
+    ]
+
+
+def _learn_chat_template(tokenizer: Any) -> list[Finding]:
+    if not getattr(tokenizer, "chat_template", None):
+        how = "the tokenizer carries no chat template"
+        return [Finding(name="system_role", value="no_template", how=how)]
+    render = template_renderer(tokenizer)
+    learned = learn_system_treatment(render)
+    return [
+        Finding(name="system_role", value=_system_role(learned), how=learned.why),
+        find(
+            "role_treatment",
+            lambda: {role: _treat_role(render, role) for role in OTHER_ROLES},
+            how="rendered a marked message of each role after a user's",
+        ),
+        find(
+            "alternating_roles",
+            lambda: _refuses_repetition(render),
+            how="rendered two user messages in a row",
+        ),
+        find(
+            "template_clock",
+            lambda: _moves_with_the_clock(render),
+            how=f"rendered again with the clock moved by {_CLOCK_SHIFT.days} days",
+        ),
+        find(
+            "template_bos_count",
+            lambda: _template_bos(tokenizer, render),
+            how="rendered a user message and counted the BOS texts it begins with",
+        ),
+    ]
+
+
+def _leading_bos(ids: Sequence[int], bos_id: int | None) -> int:
+    """Count how many ids at the start are the BOS."""
+    count = 0
+    while bos_id is not None and count < len(ids) and ids[count] == bos_id:
+        count += 1
+    return count
+
+
+def _padded_side(tokenizer: Any) -> str:
+    """Pad a short row beside a longer one and read the side from the mask."""
+    texts = [USER_MARK, USER_MARK * 3]
+    # a tokenizer without a pad token cannot pad, but still has a side
+    if tokenizer.pad_token_id is None:
+        return str(tokenizer.padding_side)
+    mask = tokenizer(texts, padding=True)["attention_mask"][0]
+    return "left" if mask[0] == 0 else "right"
+
+
+def _system_role(learned: SystemTreatment) -> str | None:
+    """Return the treatment as admission names it."""
+    if learned.treatment == "unknown":
+        return None
+    inserts = learned.treatment == "accepted" and learned.default is not None
+    return "default_inserted" if inserts else learned.treatment
+
+
+def _treat_role(render: Render, role: str) -> str:
+    """Say whether a message of a role is rendered, left out or refused."""
+    before: list[Message] = [] if role == "user" else [message("user", USER_MARK)]
+    rendered = attempt(lambda: render([*before, message(role, REPLY_MARK)]))
+    if rendered.raised:
+        return "refused"
+    return "accepted" if REPLY_MARK in str(rendered.value) else "dropped"
+
+
+def _refuses_repetition(render: Render) -> bool:
+    user, second = message("user", USER_MARK), message("user", SECOND_MARK)
+    return attempt(lambda: render([user, second])).raised
+
+
+def _moves_with_the_clock(render: Render) -> bool:
+    """Render now and at a later date; a difference comes from a clock inside the template."""
+    chats = [[message("user", USER_MARK)], [message("system", SYSTEM_MARK)]]
+    chats[1].append(message("user", USER_MARK))
+    return any(_rendered(render, chat) != _rendered_later(render, chat) for chat in chats)
+
+
+def _rendered(render: Render, chat: Sequence[Message]) -> str:
+    shown = attempt(lambda: render(chat))
+    return shown.said if shown.raised else str(shown.value)
+
+
+def _rendered_later(render: Render, chat: Sequence[Message]) -> str:
+    """Render under a clock that is ahead, in the module that lends templates their clock."""
+
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Later:
+            return cls.fromtimestamp((super().now(tz) + _CLOCK_SHIFT).timestamp(), tz)
+
+    owner = importlib.import_module(_CLOCK_OWNER)
+    with mock.patch.object(owner, "datetime", Later):
+        return _rendered(render, chat)
+
+
+def _template_bos(tokenizer: Any, render: Render) -> int:
+    """Count the BOS texts at the start of a rendered chat."""
+    bos, text, count = tokenizer.bos_token, render([message("user", USER_MARK)]), 0
+    while bos and text.startswith(bos):
+        text, count = text[len(bos) :], count + 1
+    return count

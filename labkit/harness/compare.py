@@ -1,0 +1,169 @@
+"""Compare a variant with the baseline, one step at a time; keep numbers, not logits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from labkit.backends import Backend, Logits
+from labkit.harness.traces import Baseline, first_divergence, follow
+
+SIGNIFICANT_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one option did on one prompt, along the baseline's continuation.
+
+    Attributes:
+        prompt: Name of the prompt.
+        picks: The variant's own greedy choice at each step.
+        distance: Its root mean square distance from the reference at each step, in logits.
+        kl: KL divergence from the baseline's distribution at each step, in nats.
+        logit_change: Largest change of a logit at the end of the prompt.
+        first_divergence: First step at which its output leaves the baseline's, or `None`.
+        margin_at_divergence: The baseline's margin there, in logits.
+        rank: Rank of the variant's token in the baseline there (2 is the runner-up).
+        baseline_token: The baseline's token there.
+        variant_token: The variant's token there.
+        arithmetic_decides: Whether the baseline's own distance from the reference could turn
+            the same pair of tokens.
+        elapsed_s: Wall time of the pass, shared equally by the rows of a batch.
+    """
+
+    prompt: str
+    picks: tuple[int, ...]
+    distance: tuple[float, ...]
+    kl: tuple[float, ...]
+    logit_change: float
+    first_divergence: int | None = None
+    margin_at_divergence: float | None = None
+    rank: int | None = None
+    baseline_token: int | None = None
+    variant_token: int | None = None
+    arithmetic_decides: bool | None = None
+    elapsed_s: float = 0.0
+
+    @property
+    def identical(self) -> bool:
+        """Whether the greedy output equals the baseline's, token for token."""
+        return self.first_divergence is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Run:
+        """Read what `to_json` wrote."""
+        listed = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**listed)
+
+
+def compare(
+    backend: Backend, baselines: Sequence[Baseline], *, expect: Mapping[str, object] | None = None
+) -> list[Run]:
+    """Run a variant along its baselines' continuations and reduce each step to numbers.
+
+    Args:
+        backend: The variant.
+        baselines: One a row; several run as one batch.
+        expect: What the stack must be seen to do (see `follow`).
+
+    Returns:
+        One `Run` a baseline, in order.
+    """
+    began = time.perf_counter()
+    notes = [_Notes(baseline=baseline) for baseline in baselines]
+    steps = follow(
+        backend,
+        [baseline.ids for baseline in baselines],
+        [baseline.trace.tokens for baseline in baselines],
+        expect=expect,
+    )
+    for step, rows in enumerate(steps):
+        for note, logits in zip(notes, rows, strict=True):
+            note.take(step, logits)
+    share_s = (time.perf_counter() - began) / len(notes)
+    return [note.finish(elapsed_s=share_s) for note in notes]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Notes:
+    baseline: Baseline
+    picks: list[int] = field(default_factory=list)
+    distance: list[float] = field(default_factory=list)
+    kl: list[float] = field(default_factory=list)
+    logit_change: float = 0.0
+    flip: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, step: int, logits: Logits) -> None:
+        base = self.baseline.logits[step]
+        pick = int(np.argmax(logits))
+        if step == 0:
+            self.logit_change = significant(float(np.abs(logits - base).max()))
+        if not self.flip and pick != self.baseline.trace.tokens[step]:
+            self.flip = self._describe_flip(step, base, pick)
+        self.picks.append(pick)
+        self.distance.append(significant(distance_rms(logits, self.baseline.reference[step])))
+        self.kl.append(significant(kl_divergence(base, logits)))
+
+    def _describe_flip(self, step: int, base: Logits, pick: int) -> dict[str, Any]:
+        token = self.baseline.trace.tokens[step]
+        margin = float(base[token]) - float(base[pick])
+        return {
+            "margin_at_divergence": significant(self.baseline.trace.margins[step]),
+            "rank": int((base > base[pick]).sum()) + 1,
+            "baseline_token": token,
+            "variant_token": pick,
+            "arithmetic_decides": bool(margin <= 2 * self.baseline.error_max[step]),
+        }
+
+    def finish(self, *, elapsed_s: float) -> Run:
+        return Run(
+            prompt=self.baseline.prompt,
+            picks=tuple(self.picks),
+            distance=tuple(self.distance),
+            kl=tuple(self.kl),
+            logit_change=self.logit_change,
+            first_divergence=first_divergence(self.baseline.trace.tokens, self.picks),
+            elapsed_s=round(elapsed_s, 4),
+            **self.flip,
+        )
+
+
+def centred_difference(logits: Logits, reference: Logits) -> Logits:
+    """Return `logits - reference` less its mean over the vocabulary.
+
+    A shift of all logits together changes no probability, so it is not a distance.
+    """
+    difference = np.subtract(logits, reference, dtype=np.promote_types(reference.dtype, np.float32))
+    centred: Logits = difference - difference.mean(dtype=np.float64)
+    return centred
+
+
+def distance_rms(logits: Logits, reference: Logits) -> float:
+    """Return the root mean square of the centred difference, in logits."""
+    centred = centred_difference(logits, reference)
+    return float(np.sqrt(np.mean(np.square(centred), dtype=np.float64)))
+
+
+def kl_divergence(base: Logits, logits: Logits) -> float:
+    """Return KL(base || logits) of the two next-token distributions, in nats, at least 0."""
+    left, right = _log_softmax(base), _log_softmax(logits)
+    return max(float(np.sum(np.exp(left) * (left - right), dtype=np.float64)), 0.0)
+
+
+def _log_softmax(logits: Logits) -> Logits:
+    shifted = logits - logits.max()
+    answer: Logits = shifted - np.log(np.sum(np.exp(shifted), dtype=np.float64))
+    return answer
+
+
+def significant(value: float) -> float:
+    """Round to `SIGNIFICANT_DIGITS`, so that stored numbers carry no false precision."""
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")

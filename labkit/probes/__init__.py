@@ -1,0 +1,63 @@
+"""One registered probe per request that the software stack may not honour.
+
+Each asks for one thing, records what the stack said, and measures what it did. The outcome
+(refused, warned, silent, not askable here) is computed from that evidence.
+"""
+
+from __future__ import annotations
+
+from labkit.probes import (
+    caches,
+    chat_templates,
+    context_length,
+    generation_options,
+    loading,
+    precision,
+)
+from labkit.probes._capture import Attempt, attempt
+from labkit.probes._registry import (
+    REGISTRY,
+    Probe,
+    ProbeContext,
+    find_probe,
+    list_probes,
+    probe,
+    read_probe_data,
+    source_outcome,
+)
+from labkit.probes._result import (
+    OUTCOMES,
+    Evidence,
+    ProbeResult,
+    classify,
+    judge,
+    not_askable,
+    summarise_probes,
+)
+from labkit.probes._run import run_probe, run_probes
+
+# Importing a group's file registers its probes.
+GROUPS = (caches, chat_templates, context_length, generation_options, loading, precision)
+
+__all__ = [
+    "GROUPS",
+    "OUTCOMES",
+    "REGISTRY",
+    "Attempt",
+    "Evidence",
+    "Probe",
+    "ProbeContext",
+    "ProbeResult",
+    "attempt",
+    "classify",
+    "find_probe",
+    "judge",
+    "list_probes",
+    "not_askable",
+    "probe",
+    "read_probe_data",
+    "run_probe",
+    "run_probes",
+    "source_outcome",
+    "summarise_probes",
+]

@@ -1,0 +1,169 @@
+"""What a reader's browser makes of every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import SITE, pages
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+READY_WITHIN_MS = 8000  # a first chart takes well under a second; two cores may be busy
+_FIRST_DRAWN_SCRIPT = "figures => figures.every(f => f.dataset.state !== 'waiting')"
+_WIDE_SCRIPT = """() => [...document.querySelectorAll('.bd-article *')]
+    .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+    .filter(e => { for (let p = e.parentElement; p; p = p.parentElement)
+        if (getComputedStyle(p).overflowX !== 'visible' && p.clientWidth <= innerWidth
+            && p !== document.body && p !== document.documentElement) return false; return true })
+    .slice(0, 3).map(e => e.outerHTML.slice(0, 120))"""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What went wrong while a page was open."""
+
+    external: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page, *, home: str) -> None:
+        """Take down every request to elsewhere, every failed answer and every error."""
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith((home, "data:", "blob:"))
+                else self.external.append(request.url)
+            ),
+        )
+        page.on(
+            "response",
+            lambda answer: (
+                self.failed.append(f"{answer.status} {answer.url}")
+                if answer.status >= 400
+                else None
+            ),
+        )
+        page.on("requestfailed", lambda request: self.failed.append(request.url))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on(
+            "console",
+            lambda message: self.errors.append(message.text) if message.type == "error" else None,
+        )
+
+
+@contextmanager
+def opened(
+    browser: Browser, url: str, *, viewport: dict[str, int], scheme: str
+) -> Iterator[tuple[Page, Seen]]:
+    """Open a page in a fresh window and wait until its charts have been tried."""
+    window = browser.new_context(viewport=viewport, color_scheme=scheme)
+    page, seen = window.new_page(), Seen()
+    seen.watch(page, home=url.split("/", 3)[0] + "//" + url.split("/", 3)[2])
+    page.goto(url, wait_until="load")
+    wait_for_charts(page)
+    yield page, seen
+    window.close()
+
+
+def wait_for_charts(page: Page) -> None:
+    """Wait until no chart of the page is waiting to be drawn."""
+    page.wait_for_function(
+        f"({_FIRST_DRAWN_SCRIPT})([...document.querySelectorAll('.labkit-chart')])",
+        timeout=READY_WITHIN_MS,
+    )
+
+
+def states(page: Page) -> list[str]:
+    """Return the state of each chart."""
+    script = "figures => figures.map(f => f.dataset.state)"
+    return page.locator(".labkit-chart").evaluate_all(script)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", pages())
+def test_page_stays_local_and_draws(
+    browser: Browser, site_url: str, path: str, scheme: str
+) -> None:
+    """A page asks no other host, logs no error, gets no failure, and draws every chart."""
+    with opened(browser, f"{site_url}/{path}", viewport=DESKTOP, scheme=scheme) as (page, seen):
+        drawn = states(page)
+        theme = page.evaluate("document.documentElement.dataset.theme")
+
+    assert (seen.external, seen.errors, seen.failed) == ([], [], [])
+    assert set(drawn) <= {"ready"}
+    assert theme in (scheme, None)  # the page that only points to the first has no theme
+
+
+@pytest.mark.parametrize("path", pages())
+def test_page_fits_a_phone(browser: Browser, site_url: str, path: str) -> None:
+    """On a phone no page scrolls sideways, and nothing wide lies outside a box that scrolls."""
+    with opened(browser, f"{site_url}/{path}", viewport=PHONE, scheme="light") as (page, _):
+        width = page.evaluate("document.documentElement.scrollWidth")
+        wide = page.evaluate(_WIDE_SCRIPT)
+
+    assert width <= PHONE["width"]
+    assert wide == []
+
+
+def chart_pages() -> list[str]:
+    """Name the pages with charts."""
+    mark = 'class="labkit-chart"'
+    return [page for page in pages() if mark in (SITE / page).read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", chart_pages())
+def test_charts_follow_the_theme_switch(browser: Browser, site_url: str, path: str) -> None:
+    """Switching the theme redraws each chart in the other colours, without a reload."""
+    label = ".labkit-chart svg .role-axis-label text"
+    with opened(browser, f"{site_url}/{path}", viewport=DESKTOP, scheme="light") as (page, seen):
+        before = page.locator(label).first.get_attribute("fill")
+        page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        page.wait_for_function(
+            f"document.querySelector('{label}')?.getAttribute('fill') !== '{before}'"
+        )
+        after = states(page)
+
+    assert set(after) == {"ready"}
+    assert seen.errors == []
+
+
+@pytest.mark.parametrize("path", chart_pages())
+def test_charts_have_a_text_alternative(browser: Browser, site_url: str, path: str) -> None:
+    """Each chart is a figure whose name says in words what it shows."""
+    with opened(browser, f"{site_url}/{path}", viewport=DESKTOP, scheme="light") as (page, _):
+        names = page.get_by_role("figure").evaluate_all(
+            "figures => figures.filter(f => f.matches('.labkit-chart'))"
+            ".map(f => f.getAttribute('aria-label'))"
+        )
+        number = page.locator(".labkit-chart").count()
+
+    assert len(names) == number
+    assert all(len(name.split()) > 10 for name in names)
+
+
+def test_a_missing_bundle_is_said(browser: Browser, site_url: str) -> None:
+    """Where the drawing script cannot be had, the chart's words take its place."""
+    path = next(iter(chart_pages()), None)
+    if path is None:
+        pytest.skip("the built site has no charts: stage a run with `labkit book`")
+    window = browser.new_context()
+    page = window.new_page()
+    page.route("**/labkit-vega.js*", lambda route: route.abort())
+    page.goto(f"{site_url}/{path}")
+    wait_for_charts(page)
+    text = page.locator(".labkit-chart").first.inner_text()
+    found = states(page)
+    window.close()
+
+    assert set(found) == {"error"}
+    assert "Not drawn: cannot load" in text

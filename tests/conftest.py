@@ -1,0 +1,75 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from labkit.files import find_root
+from labkit.profiles import Profile, load_profile
+
+CASES = Path(__file__).parent / "cases"
+ROOT = find_root(Path(__file__).parent)
+
+Python = Callable[..., subprocess.CompletedProcess[str]]
+MakeNotebook = Callable[..., Path]
+
+
+def read_cases(name: str) -> list[dict]:
+    """Return the cases of a file in tests/cases; each says why it is there."""
+    cases = json.loads((CASES / name).read_text(encoding="utf-8"))
+    assert all(case["why"] for case in cases)
+    return cases
+
+
+@pytest.fixture
+def quick() -> Profile:
+    """Return the quick profile."""
+    return load_profile("quick")
+
+
+@pytest.fixture
+def python() -> Python:
+    """Return a function that runs Python code in a process of its own."""
+
+    def run(code: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, **options
+        )
+
+    return run
+
+
+@pytest.fixture
+def make_notebook(tmp_path: Path) -> MakeNotebook:
+    """Return a function that writes a notebook with a parameters cell and further cells."""
+
+    def make(
+        name: str = "01_topic.ipynb",
+        *,
+        parameters: str | None = 'profile: str = "quick"  # size\nrun_dir: str = ""  # where',
+        cells: Sequence[str] = (),
+    ) -> Path:
+        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        notebook = nbformat.v4.new_notebook(
+            metadata={"kernelspec": kernel, "language_info": {"name": "python"}}
+        )
+        notebook.cells.append(nbformat.v4.new_markdown_cell("# A title"))
+        if parameters is not None:
+            cell = nbformat.v4.new_code_cell(parameters)
+            cell.metadata["tags"] = ["parameters"]
+            notebook.cells.append(cell)
+        notebook.cells += [nbformat.v4.new_code_cell(source) for source in cells]
+        path = tmp_path / "notebooks" / name
+        path.parent.mkdir(exist_ok=True)
+        nbformat.write(notebook, path)
+        return path
+
+    return make

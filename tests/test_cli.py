@@ -1,0 +1,278 @@
+"""The command line: light, honest in its status, and never a traceback for a caller's mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Python, read_cases
+
+from labkit.cli import build_parser, main
+from labkit.errors import LabError
+
+COMMANDS = ("fingerprints", "preservation", "fallbacks", "admission", "chapter", "book", "models")
+LOADED = """
+import sys
+try:
+    {code}
+finally:
+    heavy = {{"torch", "transformers", "pandas", "numpy", "altair", "papermill"}}
+    print("LOADED", sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def loaded_by(python: Python, code: str) -> list[str]:
+    """Return which heavy packages a piece of code loads."""
+    done = python(LOADED.format(code=code), cwd=ROOT)
+    match = re.search(r"LOADED (\[.*\])", done.stderr)
+    assert match, done.stderr
+    return json.loads(match[1].replace("'", '"'))
+
+
+def lab(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own."""
+    command = [sys.executable, "-m", "labkit", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("import labkit; dir(labkit); labkit.admit; labkit.fingerprint", id="import"),
+        pytest.param("from labkit.cli import main; main(['admission'])", id="admission"),
+        pytest.param("from labkit.cli import main; main(['fingerprints'])", id="fingerprints"),
+        pytest.param("from labkit.cli import main; main(['models', 'list'])", id="models"),
+        pytest.param("from labkit.cli import main; main(['--help'])", id="help"),
+        pytest.param("import labkit.experiments.admission", id="experiments"),
+        pytest.param("import labkit.experiments.fallbacks", id="fallbacks"),
+    ],
+)
+def test_what_decides_and_reads_loads_nothing_heavy(python: Python, code: str) -> None:
+    """Deciding, reading and listing load neither torch nor pandas nor what those bring."""
+    assert loaded_by(python, code) == []
+
+
+def test_the_check_of_what_is_loaded_can_fail(python: Python) -> None:
+    """The same check sees numpy when something loads it."""
+    assert "numpy" in loaded_by(python, "import numpy")
+
+
+@pytest.mark.parametrize("case", read_cases("cli_refused.json"), ids=lambda case: case["why"])
+def test_a_callers_mistake_is_one_message(case: dict) -> None:
+    """Bad input ends with status 2 and one message, compared whole where it is ours."""
+    done = lab(*case["arguments"])
+
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stderr
+    assert case.get("error_has", "") in done.stderr
+    assert done.stderr == case.get("error", done.stderr)
+    assert done.stdout == ""
+
+
+def test_a_broken_file_is_named_with_its_place(tmp_path: Path) -> None:
+    """A request that is no JSON is refused by its name, line and column."""
+    (tmp_path / "request.json").write_text('{"prompt_tokens": 3,\n "max_new_tokens" 4}')
+    done = lab(
+        "admission",
+        "--spec",
+        "data/configs/gpt2.json",
+        "--request",
+        str(tmp_path / "request.json"),
+    )
+
+    assert done.returncode == 2
+    assert "request.json must be JSON; it stops making sense at line 2, column 19" in done.stderr
+
+
+def test_a_rejected_request_ends_with_status_one() -> None:
+    """1200 tokens on gpt2 with a temperature but no sampling are rejected with both reasons."""
+    done = lab(
+        "admission",
+        "--spec",
+        "data/configs/gpt2.json",
+        "--request",
+        "data/admission/request.json",
+        "--facts",
+        "data/admission/facts.json",
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("reject\n")
+    assert "context: 1208 tokens exceed the 1024 positions of gpt2" in done.stdout
+    assert "sampling: " in done.stdout
+
+
+def test_a_request_that_fits_ends_with_status_zero(tmp_path: Path) -> None:
+    """A short greedy request is admitted, and the JSON says so."""
+    (tmp_path / "request.json").write_text('{"prompt_tokens": 10, "max_new_tokens": 4}')
+    done = lab(
+        "admission",
+        "--spec",
+        "data/configs/gpt2.json",
+        "--request",
+        str(tmp_path / "request.json"),
+        "--facts",
+        "data/admission/facts.json",
+        "--json",
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["admitted"] is True
+
+
+def test_the_twelve_cases_come_out_as_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without arguments the twelve cases are decided, each as its file expects."""
+    assert main(["admission", "--json"]) == 0
+
+    section = json.loads(capsys.readouterr().out)
+    assert section["summary"]["cases"] == section["summary"]["as_expected"] == 12
+
+
+def test_a_case_that_comes_out_otherwise_ends_with_status_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The status tells when a case is not decided as expected."""
+    from labkit.experiments import admission
+
+    row = {"number": 1, "outcome": "accept", "expected": "reject", "title": "t", "reasons": []}
+    monkeypatch.setattr(admission, "run", lambda **_: {"rows": [row]})
+
+    assert main(["admission"]) == 1
+
+
+def test_the_ten_configs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a path the ten configurations are printed, as a table and as JSON."""
+    assert main(["fingerprints"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 11
+
+    assert main(["fingerprints", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 10
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command has a help text with an example of itself, and takes --json."""
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+
+    text = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert f"example: labkit {command}" in text
+    assert "--json" in text or command == "models"
+
+
+def test_each_example_is_a_command_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
+    """The examples of the help texts are accepted by the parser itself."""
+    parser = build_parser()
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        example = re.search(r"^example: labkit (.+)$", capsys.readouterr().out, re.MULTILINE)
+        assert example
+        parser.parse_args(example[1].split())
+
+
+def test_an_interrupt_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C ends with status 130 and says that the same command goes on."""
+    _execute_with(monkeypatch, KeyboardInterrupt())
+
+    assert main(["models", "list"]) == 130
+    assert "Call the same command again and it goes on." in capsys.readouterr().err
+
+
+def test_an_error_on_purpose_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any error of the lab's own becomes one line and status 2."""
+    _execute_with(monkeypatch, LabError("x must hold; got x=1. Do y."))
+
+    assert main(["models", "list"]) == 2
+    assert capsys.readouterr().err == "labkit models: x must hold; got x=1. Do y.\n"
+
+
+def _execute_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let the command end with an error."""
+    from labkit.cli import models
+
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(models, "list_models", fail)
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    """Output into a pipe that is closed early ends quietly."""
+    code = "for i in range(3000): print('x' * 100)"
+    program = (
+        "import labkit.cli as c, labkit.cli.models as m\n"
+        f"def flood(args):\n    {code}\n    return 0\n"
+        "m.list_models = flood\nraise SystemExit(c.main(['models', 'list']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        writer.stdout.readline()
+        writer.stdout.close()
+        error = writer.stderr.read()
+
+    assert writer.returncode == 141
+    assert error == ""
+
+
+def test_a_polite_kill_is_an_interrupt() -> None:
+    """SIGTERM ends a command as Ctrl-C does."""
+    program = (
+        "import time, labkit.cli as c, labkit.cli.models as m\n"
+        "def wait(args):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "m.list_models = wait\nraise SystemExit(c.main(['models', 'list']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert waiting.stdout is not None
+        waiting.stdout.readline()
+        os.kill(waiting.pid, signal.SIGTERM)
+        _, error = waiting.communicate(timeout=30)
+
+    assert waiting.returncode == 130
+    assert "interrupted" in error
+
+
+def fastest_s(command: Sequence[str], *, tries: int = 5) -> float:
+    """Return the shortest wall time of some tries."""
+    times = []
+    for _ in range(tries):
+        started_s = time.perf_counter()
+        subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+        times.append(time.perf_counter() - started_s)
+    return min(times)
+
+
+def test_admission_answers_at_once() -> None:
+    """`labkit admission` takes under 0.4 s more than Python itself needs to start."""
+    bare_s = fastest_s([sys.executable, "-c", "pass"])
+    admission_s = fastest_s([sys.executable, "-m", "labkit", "admission"])
+
+    assert admission_s - bare_s < 0.4
+
+
+def test_importing_the_lab_costs_little() -> None:
+    """`import labkit` takes under 0.1 s more than Python itself needs to start."""
+    bare_s = fastest_s([sys.executable, "-c", "pass"])
+    import_s = fastest_s([sys.executable, "-c", "import labkit"])
+
+    assert import_s - bare_s < 0.1

@@ -1,0 +1,88 @@
+"""The experiments that need no torch: their sections follow the schema and say what was found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labkit.errors import ConfigError, ProfileError
+from labkit.experiments import admission, fingerprints, run_section
+from labkit.profiles import Profile
+from labkit.record import read_record
+from labkit.results import read_results
+
+
+def test_the_fingerprint_table_has_its_ten_rows(tmp_path: Path) -> None:
+    """The ten configs come out as flat rows, are stored, and are counted in the summary."""
+    section = fingerprints.run("quick", tmp_path)
+
+    assert len(section["rows"]) == section["summary"]["configs"] == 10
+    assert read_results(tmp_path)["fingerprints"] == section
+    names = {row["name"] for row in section["rows"]}
+    assert {"gpt2", "llama-3.2-1b", "gemma-2-2b", "smollm2-135m-instruct"} <= names
+    nested = [k for row in section["rows"] for k, v in row.items() if isinstance(v, dict | list)]
+    assert nested == []
+    assert sum(section["summary"]["attention_kinds"].values()) == 10
+
+
+def test_other_configs_can_be_read(tmp_path: Path) -> None:
+    """A folder of one's own gives its rows, and a broken file in it is named."""
+    config = {"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 8, "n_positions": 16}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(config))
+
+    (row,) = fingerprints.run(paths=[tmp_path / "mine"])["rows"]
+    assert (row["name"], row["num_layers"]) == ("mine", 2)
+
+    (tmp_path / "mine" / "config.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        fingerprints.run(paths=[tmp_path / "mine"])
+
+
+def test_the_twelve_cases_are_stored_with_every_reason(tmp_path: Path) -> None:
+    """The twelve cases are decided as expected, with the rules that their file names."""
+    seen: list[tuple[int, int, str]] = []
+    section = admission.run(
+        "quick", tmp_path, progress=lambda done, total, label: seen.append((done, total, label))
+    )
+
+    assert [row["number"] for row in section["rows"]] == list(range(1, 13))
+    for row in section["rows"]:
+        assert row["outcome"] == row["expected"], row["case"]
+        assert sorted(r["rule"] for r in row["reasons"]) == sorted(row["expected_rules"])
+    assert read_results(tmp_path)["admission"] == section
+    assert seen[-1][:2] == (12, 12)
+
+
+def test_nothing_is_stored_without_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a run folder the section is only returned."""
+    monkeypatch.chdir(tmp_path)
+    admission.run()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_learned_joins_the_record(tmp_path: Path, quick: Profile) -> None:
+    """What an experiment finds out while it runs stands in the record beside its section."""
+    run_section(
+        "admission",
+        lambda: {"rows": [], "summary": {}},
+        profile=quick,
+        run_dir=tmp_path,
+        learned=lambda: {"prompts_digest": "abc"},
+    )
+
+    assert read_record(tmp_path).prompts_digest == "abc"
+    assert read_record(tmp_path).profile["name"] == "quick"
+
+
+def test_an_unknown_profile_is_refused_before_anything(tmp_path: Path) -> None:
+    """A misspelt profile is refused and no folder is made."""
+    with pytest.raises(ProfileError, match="quik"):
+        admission.run("quik", tmp_path / "run")
+
+    assert not (tmp_path / "run").exists()

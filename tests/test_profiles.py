@@ -1,0 +1,101 @@
+"""Profiles: strict in names and types, with messages that say what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import read_cases
+
+from labkit.errors import ProfileError
+from labkit.profiles import Profile, load_profile, parse_profile, profile_names
+
+
+def as_yaml(profile: Profile, case: dict) -> str:
+    """Return a profile's text with one change."""
+    fields = {**profile.to_json(), **case.get("change", {})}
+    fields.pop(case.get("drop", ""), None)
+    return yaml.safe_dump(fields)
+
+
+def test_the_four_profiles_load() -> None:
+    """Each file of data/profiles is a profile, and the four of the lab are among them."""
+    names = profile_names()
+
+    assert {"quick", "cpu", "gpu", "llama-3.2-1b"} <= set(names)
+    assert [load_profile(name).name for name in names] == names
+
+
+def test_a_profile_round_trips(quick: Profile) -> None:
+    """A profile written as YAML reads back equal."""
+    assert parse_profile(as_yaml(quick, {}), source="a test", name="quick") == quick
+
+
+def test_the_cpu_profile_has_the_chapters_size() -> None:
+    """The cpu profile runs 12 passages of 300 tokens for 48 steps, and 3 in the RoPE row."""
+    cpu = load_profile("cpu")
+
+    assert (cpu.prompts, cpu.prompt_tokens, cpu.steps, cpu.rope_prompts) == (12, 300, 48, 3)
+    assert (cpu.model, cpu.dtype, cpu.knobs, cpu.probes) == ("embedded", "float16", "all", "all")
+
+
+def test_the_gpu_profile_is_the_cpu_profile_elsewhere() -> None:
+    """The gpu profile differs from cpu in name, words and device only, so tables compare."""
+    cpu, gpu = load_profile("cpu"), load_profile("gpu")
+
+    assert (
+        dataclasses.replace(gpu, name=cpu.name, description=cpu.description, device=cpu.device)
+        == cpu
+    )
+
+
+def test_a_hub_model_has_its_commit() -> None:
+    """A profile with a hub id names the commit in full, so the same weights are meant for ever."""
+    llama = load_profile("llama-3.2-1b")
+
+    assert llama.revision is not None
+    assert len(llama.revision) == 40
+
+
+@pytest.mark.parametrize("case", read_cases("profiles_refused.json"), ids=lambda case: case["why"])
+def test_a_broken_profile_is_refused(case: dict, quick: Profile) -> None:
+    """Each slip is refused, and the text names the field, its value and what must hold."""
+    with pytest.raises(ProfileError) as refusal:
+        parse_profile(as_yaml(quick, case), source="a test", name="quick")
+
+    assert case["message"] in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "name: [", "", "\t"])
+def test_a_text_that_is_no_mapping_is_refused(text: str) -> None:
+    """A list, broken YAML and an empty file are no profiles."""
+    with pytest.raises(ProfileError, match="a test"):
+        parse_profile(text, source="a test", name="quick")
+
+
+def test_an_unknown_name_gets_the_nearest() -> None:
+    """A misspelt profile is refused with the name that was probably meant."""
+    with pytest.raises(ProfileError) as refusal:
+        load_profile("quik")
+
+    assert str(refusal.value) == (
+        "A profile must be one of the lab's; got profile='quik'. Did you mean 'quick'?"
+    )
+
+
+def test_a_profile_of_ones_own_is_read_from_its_file(tmp_path: Path, quick: Profile) -> None:
+    """A YAML file anywhere is a profile; one that is missing is named."""
+    own = tmp_path / "mine.yaml"
+    own.write_text(as_yaml(quick, {"change": {"name": "mine", "steps": 3}}))
+
+    assert load_profile(own).steps == 3
+    with pytest.raises(ProfileError, match=r"got path=.*gone\.yaml"):
+        load_profile(tmp_path / "gone.yaml")
+
+
+def test_a_profile_cannot_be_changed(quick: Profile) -> None:
+    """A profile in force stays as it was read."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        quick.steps = 9  # type: ignore[misc]
