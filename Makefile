@@ -9,7 +9,7 @@ PROFILE ?= cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup chapter quick book lab bench test lint lock clean
+.PHONY: help setup chapter quick book lab bench test lint notebooks lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ test: lint ## run every check
 	$(BIN)/python -m pytest --nbval notebooks --nbval-current-env \
 		--nbval-sanitize-with tests/nbval_sanitize.cfg
 	$(BIN)/python -m pytest -m "not gpu"
+
+notebooks: $(STAMP) ## store the notebooks' outputs anew, with their defaults
+	$(BIN)/python -c 'from labkit.chapter import store_outputs; store_outputs()'
 
 lock: $(STAMP) ## resolve the requirements anew (UPGRADE=--upgrade for newer ones)
 	$(BIN)/python .ci/lock.py $(UPGRADE)

@@ -100,14 +100,17 @@ def _elapsed(section: object) -> object:
 def _table(title: str, rows: Mapping[str, object]) -> str:
     """Return a MyST section with a table of two columns."""
     head = f"## {title}\n\n| What | Value |\n|---|---|\n"
-    return head + "".join(f"| {key} | {_cell(value)} |\n" for key, value in rows.items())
+    named = ((key.replace("_", " "), _cell(value)) for key, value in rows.items())
+    return head + "".join(f"| {name} | {value} |\n" for name, value in named)
 
 
 def _cell(value: object) -> str:
     if value is None:
-        return "not known"
+        return "–"
     if isinstance(value, float):
-        return f"{value:.1f}"
+        return f"{value:.2f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_cell(item)}" for key, item in value.items())
     return str(value).replace("|", "\\|")

@@ -299,9 +299,7 @@ def resolve(model: str = "embedded", *, revision: str | None = None) -> Source:
     """
     if model == "embedded" or model in CATALOGUE:
         name = EMBEDDED if model == "embedded" else model
-        return Source(
-            name=name, location=str(model_folder(name)), revision=None, origin="embedded"
-        )
+        return Source(name=name, location=str(model_folder(name)), revision=None, origin="embedded")
     folder = Path(model).expanduser()
     if folder.is_dir():
         return _resolve_folder(folder)
@@ -384,7 +382,7 @@ def _load_live(source: Source, *, torch_dtype: Any) -> tuple[Any, Any]:
             live = transformers.AutoModelForCausalLM.from_pretrained(
                 source.location, dtype=torch_dtype, use_safetensors=True, **options
             )
-    except (OSError, ValueError, KeyError, ImportError) as problem:
+    except (OSError, ValueError, KeyError, ImportError, _safetensors_error()) as problem:
         reason = " ".join(str(problem).split())[:300]
         raise ModelError(
             f"could not load {source.name!r} ({source.origin}): {reason} Check the name, the "

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 from docutils import nodes
 
 from labkit.errors import LabError
 
+_PARTS = {"mfrac": 2, "msub": 2, "msup": 2, "msubsup": 3, "mroot": 2}
 _THEBE = re.compile("thebe", re.IGNORECASE)
 
 
@@ -28,23 +30,52 @@ def mathml(latex: str, *, display: str) -> str:
     r"""Turn LaTeX into MathML, which browsers draw without a script.
 
     Raises:
-        LabError: If the formula cannot be read, or uses a command the converter does not know.
+        LabError: If the formula cannot be read, or uses what the converter does not know.
     """
-    from latex2mathml.converter import convert
+    from latex2mathml import converter, exceptions
 
+    faults = tuple(
+        fault
+        for fault in vars(exceptions).values()
+        if isinstance(fault, type) and issubclass(fault, Exception)
+    )
     try:
-        markup = str(convert(latex, display=display))
-    except Exception as error:  # the converter has many classes of its own, all one fault to us
-        raise LabError(
-            f"a formula must be LaTeX that can be read; got {latex!r}: {error}"
-        ) from error
-    # An unknown command is left in the text as it is, where a reader would see its backslash.
-    if "\\" in re.sub(r"<annotation.*?</annotation>", "", markup):
-        raise LabError(
-            f"a formula must use commands that MathML can be made of; got {latex!r}. "
-            "Write it with simpler commands."
-        )
+        markup = str(converter.convert(latex, display=display))
+    except faults as error:
+        raise LabError(_refusal(latex, type(error).__name__)) from error
+    if fault := _fault_in(latex, markup):
+        raise LabError(_refusal(latex, fault))
     return markup
+
+
+def _fault_in(latex: str, markup: str) -> str | None:
+    # The converter passes over some mistakes; a reader would see them as odd signs.
+    if _depth(latex):
+        return "its braces do not match"
+    try:
+        tree = ElementTree.fromstring(markup)
+    except ElementTree.ParseError as error:
+        return f"it has a sign that MathML has not: {error}"
+    if "\\" in "".join(tree.itertext()):
+        return "it has an unknown command"
+    wrong = [
+        part.tag.rpartition("}")[2]
+        for part in tree.iter()
+        if len(part) != _PARTS.get(part.tag.rpartition("}")[2], len(part))
+    ]
+    return f"a part is missing in {wrong[0]}" if wrong else None
+
+
+def _depth(latex: str) -> int:
+    bare = re.sub(r"\\.", "", latex)
+    return bare.count("{") - bare.count("}")
+
+
+def _refusal(latex: str, fault: str) -> str:
+    return (
+        f"a formula must be LaTeX that MathML can be made of; got {latex!r}: {fault}. "
+        "Write it with simpler commands."
+    )
 
 
 def _visit_inline(translator: Any, node: nodes.math) -> None:

@@ -102,4 +102,5 @@ def vega_bundle() -> str:
     """
     import vl_convert
 
-    return f"(function(){{{vl_convert.javascript_bundle('window.vegaEmbed = vegaEmbed;', VEGA_LITE)}}})();\n"
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE)
+    return f"(function(){{{script}}})();\n"

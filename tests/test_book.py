@@ -48,8 +48,8 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
     page = (stage / "about_this_run.md").read_text()
     run = read_record(folder)
     assert f"| Run | {run.id} |" in page
-    assert "| admission | 1.2 |" in page
-    assert "| fingerprints | not known |" in page
+    assert "| admission | 1.25 |" in page
+    assert "| fingerprints | – |" in page
     assert f"| labkit | {run.packages['labkit']} |" in page
 
 

@@ -14,7 +14,8 @@ import nbformat
 import pytest
 from conftest import ROOT, MakeNotebook
 
-from labkit import chapter
+from labkit import chapter, results
+from labkit.chapter import executing, resuming
 from labkit.errors import ProfileError, RunError
 from labkit.profiles import Profile
 from labkit.record import read_record
@@ -41,7 +42,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Executed:
         ran.append(source.stem)
         shutil.copyfile(source, output)
 
-    monkeypatch.setattr(chapter, "_papermill_execute", execute)
+    monkeypatch.setattr(executing, "papermill_execute", execute)
     return ran
 
 
@@ -209,10 +210,10 @@ def test_a_changed_input_runs_everything_again(
 ) -> None:
     """Other sources, data, releases or weights make every finished notebook stale."""
     notebooks = [make_notebook("01_a.ipynb")]
-    inputs = chapter._common_inputs
+    inputs = resuming.common_inputs
     run(quick, tmp_path / "run", notebooks)
     monkeypatch.setattr(
-        chapter, "_common_inputs", lambda *given: {**inputs(*given), changed: "other"}
+        resuming, "common_inputs", lambda *given: {**inputs(*given), changed: "other"}
     )
 
     assert run(quick, tmp_path / "run", notebooks).executed == ("01_a",)
@@ -229,7 +230,7 @@ def test_an_interrupted_chapter_goes_on(
     notebooks = [make_notebook("01_a.ipynb"), make_notebook("02_b.ipynb")]
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(chapter, "_papermill_execute", _interrupt_at("02_b", pretended))
+        patch.setattr(executing, "papermill_execute", _interrupt_at("02_b", pretended))
         with pytest.raises(KeyboardInterrupt):
             run(quick, folder, notebooks)
 
@@ -286,8 +287,8 @@ def test_a_run_inside_the_clone_is_named_without_the_clones_path(
     """A notebook gets the run's folder relative to the clone, so its copy names no machine."""
     seen: list[dict] = []
     monkeypatch.setattr(
-        chapter,
-        "_papermill_execute",
+        executing,
+        "papermill_execute",
         lambda source, output, *, parameters: (
             seen.append(dict(parameters)),
             shutil.copyfile(source, output),
@@ -347,3 +348,21 @@ def _kill_in(last: Path, *, folder: Path, notebooks: list[Path]) -> None:
             pass
         time.sleep(3)
         process.kill()
+
+
+def test_outputs_are_stored_in_place_and_only_if_all_went_well(
+    make_notebook: MakeNotebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Storing executes with the notebook's own defaults; one that fails is left as it was."""
+    monkeypatch.setattr(results, "SCRATCH", str(tmp_path / "scratch"))
+    good = make_notebook("01_good.ipynb", cells=["print(profile)"])
+    bad = make_notebook("02_bad.ipynb", cells=["1 / 0"])
+    before = bad.read_bytes()
+
+    with pytest.raises(RunError, match="02_bad failed in cell 3: ZeroDivisionError"):
+        chapter.store_outputs(notebooks=[good, bad], say=quiet)
+
+    cells = json.loads(good.read_text())["cells"]
+    assert [cell.get("execution_count") for cell in cells] == [None, 1, 2]
+    assert "quick" in cells[2]["outputs"][0]["text"][0]
+    assert bad.read_bytes() == before

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import pandas as pd
 import pytest
 import sections
 import vl_convert
@@ -49,8 +50,9 @@ every_chart = pytest.mark.parametrize("make", [pytest.param(f, id=n) for n, f in
 def ours() -> Iterator[None]:
     """Use our renderer and theme, and put Altair's back."""
     renderer, theme = alt.renderers.active, alt.theme.active
-    charts.enable()
-    yield
+    with pd.option_context("display.max_colwidth", 50, "display.max_columns", 20):
+        charts.enable()
+        yield
     alt.renderers.enable(renderer)
     alt.theme.enable(theme)
 
@@ -208,6 +210,25 @@ def test_container_width_becomes_a_number_everywhere() -> None:
     assert spec == before
 
 
+def test_selections_stand_inside_their_views(ours: None) -> None:
+    """A selection belongs to its view, where the Vega-Lite of JupyterLab can use it."""
+    spec = stored(charts.convergence(sections.preservation()))
+    named = {part.get("name"): part.get("params") for part in spec["layer"]}
+
+    assert "params" not in spec
+    assert named["options"] == [
+        {"name": "kind", "select": {"type": "point", "fields": ["kind"]}, "bind": "legend"}
+    ]
+
+
+def test_selection_of_the_whole_chart_stays() -> None:
+    """A parameter that names no view, such as a slider, stays where it was."""
+    params = [{"name": "near", "value": 0.1}]
+    made = charts.mimebundle({"description": "A slider.", "params": params, "mark": "bar"})
+
+    assert made[charts.MIME]["params"] == params
+
+
 def test_enabled_renderer_is_what_a_notebook_stores(ours: None) -> None:
     """With `enable()`, a chart that ends a cell stores our MIME type and its words only."""
     bundle = charts.boundary(sections.preservation())._repr_mimebundle_()
@@ -276,6 +297,14 @@ def test_tables_say_what_is_not_known() -> None:
 
     assert not re.search(r"\b(None|nan|NaN)\b", html)
     assert [len(table) for table in tables] == [7, 13, 13, 12]
+
+
+def test_tables_show_every_word(ours: None) -> None:
+    """A long reason is shown whole in a notebook."""
+    section = sections.admission()
+    section["rows"][1]["reasons"][0]["message"] = "because " * 40 + "of this"
+
+    assert "of this" in charts.admission_table(section)._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from labkit.errors import ConfigError, ProfileError
-from labkit.experiments import admission, fingerprints, run_section
+from labkit.errors import ConfigError, ProbeError, ProfileError
+from labkit.experiments import admission, fallbacks, fingerprints, run_section
 from labkit.profiles import Profile
 from labkit.record import read_record
 from labkit.results import read_results
@@ -86,3 +88,63 @@ def test_an_unknown_profile_is_refused_before_anything(tmp_path: Path) -> None:
         admission.run("quik", tmp_path / "run")
 
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def unaskable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let every probe be not askable, and return the ids that were asked for."""
+    from labkit import probes
+
+    asked: list[str] = []
+
+    def pretend(ids: list[str], context: object, report: Callable[[object], None]) -> list:
+        asked.extend(ids)
+        results = [
+            probes.judge(
+                probes.not_askable("a test"),
+                probe=name,
+                number=probes.find_probe(name).number,
+                asked="?",
+            )
+            for name in ids
+        ]
+        for result in results:
+            report(result)
+        return results
+
+    monkeypatch.setattr(probes, "run_probes", pretend)
+    return asked
+
+
+def test_the_thirteen_probes_stand_apart_from_those_beyond(
+    unaskable: list[str], tmp_path: Path
+) -> None:
+    """Rows hold the thirteen in order, the others stand beside them, all are reported."""
+    seen: list[tuple[int, int]] = []
+    section = fallbacks.run(
+        "quick", tmp_path, progress=lambda done, total, _: seen.append((done, total))
+    )
+
+    assert [row["number"] for row in section["rows"]] == list(range(1, 14))
+    assert {row["number"] for row in section["beyond"]} <= {None}
+    assert len(unaskable) == len(section["rows"]) + len(section["beyond"])
+    assert seen[-1] == (len(unaskable), len(unaskable))
+    assert section["summary"]["asked"] == 0
+    assert read_results(tmp_path)["fallbacks"] == section
+
+
+def test_a_profile_may_name_its_probes(unaskable: list[str], quick: Profile) -> None:
+    """The probes are those asked for, else those of the profile."""
+    some = dataclasses.replace(quick, probes=("right_padding_in_a_batch",))
+    fallbacks.run(some)
+    fallbacks.run(some, probes=["chat_template_missing"])
+
+    assert unaskable == ["right_padding_in_a_batch", "chat_template_missing"]
+
+
+def test_an_unknown_probe_is_refused(unaskable: list[str]) -> None:
+    """A misspelt probe is refused before any runs."""
+    with pytest.raises(ProbeError, match="right_pading"):
+        fallbacks.run(probes=["chat_template_missing", "right_pading"])
+
+    assert unaskable == []

@@ -11,8 +11,7 @@ import notebook_rules
 import pytest
 from conftest import ROOT
 
-from labkit.chapter import check_parameters
-from labkit.notebook_files import normalise
+from labkit.chapter import check_parameters, normalise
 from labkit.results import SECTIONS
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -155,7 +155,7 @@ def test_the_makefile_has_the_targets_the_lab_promises() -> None:
     assert promised <= shown
 
 
-@pytest.mark.parametrize("document", [*DOCS, "Makefile", "CHANGELOG.md"])
+@pytest.mark.parametrize("document", ["README.md", "Makefile", "CHANGELOG.md"])
 def test_the_commands_in_the_documents_parse(document: str) -> None:
     """Each `labkit ...` line that a document or the Makefile shows is accepted by the parser."""
     parser = build_parser()

@@ -104,12 +104,18 @@ def test_formula_becomes_mathml(latex: str, part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "latex",
-    [pytest.param(r"\frac{a", id="unclosed"), pytest.param(r"\nosuchthing x", id="unknown")],
+    ("latex", "fault"),
+    [
+        pytest.param(r"\frac{a", "its braces do not match", id="unclosed"),
+        pytest.param(r"\nosuchthing x", "it has an unknown command", id="unknown"),
+        pytest.param(r"\frac{a}", "a part is missing in mfrac", id="half-a-fraction"),
+        pytest.param(r"a &= b", "it has a sign that MathML has not", id="alignment"),
+        pytest.param(r"x^", "MissingSuperScriptOrSubscriptError", id="no-power"),
+    ],
 )
-def test_formula_that_cannot_be_read_is_named(latex: str) -> None:
+def test_formula_that_cannot_be_read_is_named(latex: str, fault: str) -> None:
     """A formula that readers would see as source stops the build, by its text."""
-    with pytest.raises(LabError, match=re.escape(repr(latex))):
+    with pytest.raises(LabError, match=re.escape(f"got {latex!r}: {fault}")):
         sphinx_site.mathml(latex, display="block")
 
 
@@ -137,7 +143,7 @@ def test_config_executes_nothing_and_loads_ours() -> None:
 
 @pytest.mark.slow
 def test_book_builds_without_a_warning(tmp_path: Path) -> None:
-    """The configuration builds every page of the contents, charts, numbers and formulas included."""
+    """The configuration builds each page of the contents, with charts, numbers and formulas."""
     booksite.make_source(tmp_path)
     built = booksite.build(tmp_path)
     page = (built.site / "book/run/02_preservation.html").read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ class ToyBackend:
         """Return the logits after `ids`, rounded through `dtype`, shape `(29,)`."""
         exact = self.table[ids[-1]].copy()
         exact[::2] += self.drift * len(ids)
-        rounded = exact.astype(self.dtype)
+        rounded: Logits = exact.astype(self.dtype)
         return rounded if self.dtype == "float64" else rounded.astype(np.float32)
 
     def encode(self, text: str) -> list[int]:

@@ -66,7 +66,8 @@ class TransformersBackend:
 
     def next_logits(self, ids: Sequence[int]) -> Logits:
         """See `labkit.backends.Backend.next_logits`."""
-        return self.session(capacity_tokens=len(ids)).next_logits([ids])[0]
+        row: Logits = self.session(capacity_tokens=len(ids)).next_logits([ids])[0]
+        return row
 
     def manifest(self) -> dict[str, object]:
         """See `labkit.backends.Backend.manifest`."""

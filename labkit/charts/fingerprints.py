@@ -39,6 +39,7 @@ def cache_growth(section: Section, *, specs: Mapping[str, CacheSpec]) -> alt.Lay
 
     A line ends at the last position; it is dashed where a position extension carries it beyond
     the length it was first trained at, and bends where a window stops its layers from growing.
+    One that states no last position goes on to 131,072 tokens and has no mark at its end.
     A checkpoint whose config does not give the sizes is named in the description, not drawn.
 
     Args:

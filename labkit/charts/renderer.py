@@ -8,10 +8,11 @@ the same bytes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from labkit.charts.style import WIDTH_PX
 from labkit.errors import LabError
@@ -19,14 +20,17 @@ from labkit.errors import LabError
 MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _NAME = "labkit"
+_COMPOSED = ("layer", "vconcat", "hconcat", "concat")
 
 
 def enable() -> None:
-    """Make our renderer and theme the ones that Altair uses in this process."""
+    """Make this process show our charts, and tables with every word and column."""
     if _NAME not in alt.renderers.names():
         alt.renderers.register(_NAME, mimebundle)
     alt.renderers.enable(_NAME)
     alt.theme.register(_NAME, enable=True)(_theme)
+    # pandas would cut a reason after 50 characters.
+    pd.set_option("display.max_colwidth", None, "display.max_columns", None)
 
 
 def _theme() -> alt.theme.ThemeConfig:
@@ -47,15 +51,39 @@ def mimebundle(spec: Mapping[str, Any], **_: object) -> dict[str, Any]:
             f"got description={description!r}. Pass one to alt.Chart(…, description=…)."
         )
     chart = _with_numeric_widths(copy.deepcopy(dict(spec)))
+    _give_params_to_their_views(chart)
     chart["$schema"] = SCHEMA
     return {MIME: chart, "text/plain": description}
+
+
+def _give_params_to_their_views(chart: dict[str, Any]) -> None:
+    # Altair lists selections beside the views they belong to. The Vega-Lite of JupyterLab 4.6
+    # then draws nothing where such a view is a line with points; inside the view it draws.
+    kept = []
+    for param in chart.pop("params", ()):
+        views = [view for view in _units(chart) if view.get("name") in param.get("views", ())]
+        if not views:
+            kept.append(param)
+        for view in views:
+            own = {key: value for key, value in param.items() if key != "views"}
+            view.setdefault("params", []).append(own)
+    if kept:
+        chart["params"] = kept
+
+
+def _units(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    children = [child for key in _COMPOSED for child in part.get(key, ())]
+    if not children:
+        yield part
+    for child in children:
+        yield from _units(child)
 
 
 def _with_numeric_widths(part: dict[str, Any]) -> dict[str, Any]:
     # JupyterLab's tab hangs on width="container".
     if part.get("width") == "container":
         part["width"] = WIDTH_PX
-    for key in ("layer", "vconcat", "hconcat", "concat"):
+    for key in _COMPOSED:
         for child in part.get(key, ()):
             _with_numeric_widths(child)
     return part

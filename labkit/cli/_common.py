@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from labkit.experiments import Progress
+    from labkit.progress import Progress
 
 # A text, because argparse's class is generic for the type checker only.
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+SECONDS_BETWEEN_LINES = 30
 
 
 def add_command(
@@ -79,9 +82,9 @@ def _cell(value: object) -> str:
 
 @contextmanager
 def progress_bar(description: str) -> Iterator[Progress]:
-    """Yield a progress function that draws on standard error, on a terminal only."""
+    """Yield a progress function: a bar on a terminal, now and then a line in a log."""
     if not sys.stderr.isatty():
-        yield lambda done, total, label: None
+        yield _line_now_and_then(description)
         return
     from tqdm import tqdm
 
@@ -93,6 +96,18 @@ def progress_bar(description: str) -> Iterator[Progress]:
             bar.update(done - bar.n)
 
         yield show
+
+
+def _line_now_and_then(description: str) -> Progress:
+    last_s = time.monotonic()
+
+    def show(done: int, total: int, label: str) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= SECONDS_BETWEEN_LINES:
+            last_s = time.monotonic()
+            say(f"{description}: {done} of {total}, {label}")
+
+    return show
 
 
 def say(line: str) -> None:

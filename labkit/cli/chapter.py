@@ -11,6 +11,7 @@ from labkit.cli._common import (
     add_json_option,
     add_run_options,
     print_json,
+    progress_bar,
     say,
 )
 from labkit.errors import EXIT_HOLDS
@@ -44,7 +45,7 @@ def execute_chapter(args: argparse.Namespace) -> int:
     from labkit.chapter import run_chapter
     from labkit.profiles import load_profile
 
-    done = run_chapter(load_profile(args.profile), run=args.run, say=say)
+    done = run_chapter(load_profile(args.profile), run=args.run, say=say, bar=progress_bar)
     page = None if args.no_book else _build(done.path)
     _report(
         {

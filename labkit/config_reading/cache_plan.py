@@ -41,6 +41,14 @@ class Geometry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One cache entry a layer, and the elements that one further position adds to all."""
+
+    layers: tuple[LayerCache, ...]
+    elements_per_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Latent:
     """The two parts of the compressed vector, and the head width they stand for."""
 
@@ -73,7 +81,7 @@ def build_plan(
     shape: Shape,
     window: SlidingWindow,
     latent: Latent | None,
-) -> tuple[LayerCache, ...] | None:
+) -> Plan | None:
     """Return one cache entry a layer, or None with a note where a part is missing."""
     plain = Geometry(
         kv_heads=shape.num_kv_heads,
@@ -81,22 +89,28 @@ def build_plan(
         value_width=reader.integer("v_head_dim", most=WIDEST_ELEMENTS) or shape.head_dim,
     )
     own = _own_geometries(reader, layout)
-    entries: dict[tuple[str, Geometry | None], LayerCache | None] = {}
-    plan: list[LayerCache] = []
-    for index, kind in enumerate(layout.kinds):
-        key = (kind, own.get(index))
-        if key not in entries:
-            geometry = None
-            if kind in ATTENDING and latent is None and not family.latent:
-                geometry = _geometry(reader, family, kind=kind, plain=plain, own=key[1])
-            entries[key] = _entry(
-                reader, kind=kind, geometry=geometry, window=window, latent=latent
-            )
-        entry = entries[key]
+    # A layer without sizes of its own is known by its kind alone.
+    layers = (
+        layout.kinds
+        if not own
+        else tuple((kind, own.get(index)) for index, kind in enumerate(layout.kinds))
+    )
+    entries: dict[object, LayerCache] = {}
+    for layer in dict.fromkeys(layers):
+        kind, sizes = layer if isinstance(layer, tuple) else (layer, None)
+        geometry = None
+        if kind in ATTENDING and latent is None and not family.latent:
+            geometry = _geometry(reader, family, kind=kind, plain=plain, own=sizes)
+        entry = _entry(reader, kind=kind, geometry=geometry, window=window, latent=latent)
         if entry is None:
             return None
-        plan.append(entry)
-    return tuple(plan)
+        entries[layer] = entry
+    return Plan(
+        layers=tuple(map(entries.__getitem__, layers)),
+        elements_per_token=sum(
+            entry.elements_per_token * layers.count(layer) for layer, entry in entries.items()
+        ),
+    )
 
 
 def _entry(
@@ -172,7 +186,7 @@ def _own_geometries(reader: Reader, layout: Layout) -> dict[int, Geometry]:
         inner = table.table(name)
         if inner is None:
             continue
-        if not str(name).isdecimal() or len(name) > MOST_DIGITS:
+        if not str(name).isdecimal() or len(str(name)) > MOST_DIGITS:
             table.refuse(name, table.fields[name], must="named by the number of a layer")
             continue
         width = inner.integer("head_dim", most=WIDEST_ELEMENTS)

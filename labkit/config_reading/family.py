@@ -33,6 +33,7 @@ class Family:
             must say which), `both` (every layer has attention and a state), `recurrent`.
         attention_slides: The layers a hybrid calls attention see a window only.
         stated_apart: Pairs of a layer kind and a key; without the key that kind is open.
+        shares_layers: Layers share caches, and no `num_kv_shared_layers` leaves open which.
         latent: The cache is the compressed vector of multi-head latent attention.
         kv_heads: Reads KV heads in spellings of its own; gets the number of query heads.
         layout: Reads the layer list in a spelling of its own; gets the depth.
@@ -50,6 +51,7 @@ class Family:
     layers: Literal["attention", "listed", "both", "recurrent"] = "attention"
     attention_slides: bool = False
     stated_apart: tuple[tuple[str, str], ...] = ()
+    shares_layers: bool = False
     latent: bool = False
     kv_heads: Callable[[Reader, int | None], int | None] | None = None
     layout: Callable[[Reader, int | None], Layout | None] | None = None

@@ -16,6 +16,7 @@ from labkit.config_reading.shape import DEPTH_KEYS
 from labkit.config_reading.types import ModelSpec
 from labkit.errors import ConfigError
 
+DEEPEST_NESTING: Final = 3  # thinker_config.text_config is the deepest seen
 NESTING_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
@@ -83,13 +84,13 @@ def _read(reader: Reader, outer: Reader, *, name: str, nested_under: str | None)
         tied_embeddings=storage.read_tied(reader, outer),
         dtype=storage.read_dtype(reader, outer),
         quantization=storage.read_quantization(reader, outer),
-        cache_plan=layers.plan,
+        cache_plan=None if layers.plan is None else layers.plan.layers,
         notes=tuple(dict.fromkeys(outer.notes)),
         unread=unread_keys(reader, outer),
     )
 
 
-def _language_model(outer: Reader) -> tuple[Reader, str | None]:
+def _language_model(outer: Reader, levels: int = DEEPEST_NESTING) -> tuple[Reader, str | None]:
     """Return the object that describes the language model, and the key that holds it."""
     if any(outer.fields.get(key) is not None for key in DEPTH_KEYS):
         inner_states_depth = [
@@ -100,7 +101,7 @@ def _language_model(outer: Reader) -> tuple[Reader, str | None]:
         ]
         if not inner_states_depth:
             return outer, None
-    for key in NESTING_KEYS:
+    for key in NESTING_KEYS if levels else ():
         if not outer.states(key):
             continue
         inner_reader = outer.table(key)
@@ -108,21 +109,21 @@ def _language_model(outer: Reader) -> tuple[Reader, str | None]:
             if not outer.problems:
                 outer.refuse(key, None, must="an object that describes the language model")
             return outer, None
-        deeper, path = _language_model(inner_reader)
+        deeper, path = _language_model(inner_reader, levels - 1)
         return deeper, key if path is None else f"{key}.{path}"
     return outer, None
 
 
 def _find_family(reader: Reader, outer: Reader) -> Family | None:
     """Look the family up by the innermost type, then by the classes that run the file."""
-    types = [source.text("model_type") for source in (reader, outer)]
-    classes = class_names(reader.fields) + class_names(outer.fields)
-    for model_type in types:
-        family = family_of(model_type)
+    stated = reader.text("model_type")
+    for source in (reader, outer):
+        family = family_of(source.text("model_type"))
         if family is not None:
             return family
-    stated = next((model_type for model_type in types if model_type is not None), None)
-    for class_name in classes:
+    if stated is None:
+        stated = outer.text("model_type")
+    for class_name in class_names(reader.fields) + class_names(outer.fields):
         family = family_of_architecture(class_name)
         if family is not None:
             reader.note(

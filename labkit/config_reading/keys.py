@@ -65,7 +65,8 @@ IGNORED_BY_REASON: Final[dict[str, str]] = {
         "encoder_patch_size max_image_tokens min_image_tokens max_pixels_tolerance max_tiles "
         "min_tiles tile_size do_image_splitting use_image_special_tokens use_thumbnail "
         "vision_soft_tokens_per_image image_placeholder ignore_index image_size "
-        "mm_tokens_per_image vision_feature_layer vision_feature_select_strategy"
+        "mm_tokens_per_image vision_feature_layer vision_feature_select_strategy img_processor "
+        "embd_layer multimodal_projector_bias spatial_merge_size"
     ),
 }
 
@@ -146,7 +147,7 @@ def unread_keys(reader: Reader, outer: Reader) -> tuple[str, ...]:
 
 
 def _unread_of(reader: Reader) -> list[str]:
-    left = [key for key in reader.fields if key not in reader.seen and key not in _LEFT_ALONE]
+    left = reader.fields.keys() - reader.seen - _LEFT_ALONE
     return [
         reader.prefix + str(key)
         for key in sorted(left, key=str)

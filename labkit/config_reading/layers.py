@@ -8,6 +8,7 @@ from typing import Final
 from labkit.config_reading.cache_plan import (
     ATTENDING,
     Latent,
+    Plan,
     build_plan,
     read_latent,
 )
@@ -17,13 +18,11 @@ from labkit.config_reading.reader import Reader
 from labkit.config_reading.shape import Shape, read_depth, read_shape
 from labkit.config_reading.types import (
     FULL,
-    GROWING_KINDS,
     RECURRENT,
     SHARED,
     SLIDING,
     STATE_KINDS,
     UNKNOWN,
-    LayerCache,
     SlidingWindow,
 )
 from labkit.config_reading.windows import read_window, read_window_pattern
@@ -40,15 +39,12 @@ class Layers:
     attention_kind: str | None = None
     kind_of_attention_layers: str | None = None
     kv_layers: int | None = None
-    plan: tuple[LayerCache, ...] | None = None
+    plan: Plan | None = None
 
     @property
     def kv_bytes_per_token(self) -> int | None:
         """Bytes one further position adds over all layers, 2 bytes an element."""
-        if self.plan is None:
-            return None
-        elements = {id(layer): layer.elements_per_token for layer in self.plan}
-        return BYTES_PER_ELEMENT * sum(elements[id(layer)] for layer in self.plan)
+        return None if self.plan is None else BYTES_PER_ELEMENT * self.plan.elements_per_token
 
 
 def read_layers(reader: Reader, family: Family | None) -> Layers:
@@ -61,6 +57,8 @@ def read_layers(reader: Reader, family: Family | None) -> Layers:
     if layout is not None and layout.kv_heads is not None:
         shape = replace(shape, num_kv_heads=_one_count(reader, layout.kv_heads, layout.key))
     window = read_window(reader, family, layout)
+    if layout is not None and family is not None:
+        layout = _share_last_layers(reader, family, layout)
     latent = read_latent(reader)
     if latent is not None:
         shape = replace(shape, head_dim=latent.head_width)
@@ -93,12 +91,10 @@ def read_kinds(reader: Reader, family: Family | None, depth: int | None) -> Layo
     layout = own or read_layout(reader, depth) or read_window_pattern(reader, family, depth)
     if layout is None:
         layout = _kinds_of_family(reader, family, depth)
-    if layout is None or family is None:
-        return layout
-    kinds = layout.kinds
-    if family.attention_slides:
-        kinds = tuple(SLIDING if kind == FULL else kind for kind in kinds)
-    return _share_last_layers(reader, layout, kinds)
+    if layout is not None and family is not None and family.attention_slides:
+        kinds = tuple(SLIDING if kind == FULL else kind for kind in layout.kinds)
+        return replace(layout, kinds=kinds)
+    return layout
 
 
 def _kinds_of_family(reader: Reader, family: Family | None, depth: int | None) -> Layout | None:
@@ -114,17 +110,22 @@ def _kinds_of_family(reader: Reader, family: Family | None, depth: int | None) -
     return Layout(kinds=(kind,) * depth, key="", scope="none")
 
 
-def _share_last_layers(reader: Reader, layout: Layout, kinds: tuple[str, ...]) -> Layout:
-    shared = reader.integer("num_kv_shared_layers", least=0) or 0
-    if shared > len(kinds):
+def _share_last_layers(reader: Reader, family: Family, layout: Layout) -> Layout:
+    """Let the last layers attend to the caches of earlier ones, where the file says so."""
+    shared = reader.integer("num_kv_shared_layers", least=0)
+    depth = len(layout.kinds)
+    if shared is None and family.shares_layers:
+        reader.note("`num_kv_shared_layers` is not stated, so the layers with a cache are open.")
+        return replace(layout, kinds=(UNKNOWN,) * depth)
+    if not shared:
+        return layout
+    if shared > depth:
         reader.problems.append(
             f"`num_kv_shared_layers` must not exceed the depth; got num_kv_shared_layers="
-            f"{shared}, num_hidden_layers={len(kinds)}."
+            f"{shared}, num_hidden_layers={depth}."
         )
         return layout
-    if shared:
-        kinds = kinds[:-shared] + (SHARED,) * shared
-    return Layout(kinds=kinds, key=layout.key, scope=layout.scope, kv_heads=layout.kv_heads)
+    return replace(layout, kinds=layout.kinds[:-shared] + (SHARED,) * shared)
 
 
 def attention_kinds(
@@ -147,21 +148,21 @@ def _head_kind(
 ) -> str | None:
     if latent is not None or (family is not None and family.latent):
         return "MLA"
-    if layout.kv_heads is not None:
-        counts = {count for count in layout.kv_heads if count is not None}
+    if layout.kv_heads is None:
+        pairs = {(shape.num_attention_heads, shape.num_kv_heads)}
     else:
-        counts = set() if shape.num_kv_heads is None else {shape.num_kv_heads}
-    heads = shape.num_attention_heads
-    if not counts:
-        return None
-    if heads is None:  # heads differ by layer and the file gives no single number
-        return "MQA" if counts == {1} else None
-    found = {"MHA" if count == heads else "MQA" if count == 1 else "GQA" for count in counts}
-    return found.pop() if len(found) == 1 else "GQA"
+        heads = layout.heads or (shape.num_attention_heads,) * len(layout.kinds)
+        pairs = set(zip(heads, layout.kv_heads, strict=True))
+    found = {
+        "MHA" if kv == queries else "MQA" if kv == 1 else "GQA"
+        for queries, kv in pairs
+        if queries is not None and kv is not None
+    }
+    return "GQA" if len(found) > 1 else next(iter(found), None)
 
 
 def growing_layers(layout: Layout) -> int | None:
     """Return how many layers keep a growing cache, None where a layer is unknown."""
     if UNKNOWN in layout.kinds:
         return None
-    return sum(kind in GROWING_KINDS or kind == BOTH for kind in layout.kinds)
+    return sum(map(layout.kinds.count, ATTENDING))

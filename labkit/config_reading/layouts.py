@@ -57,19 +57,20 @@ class Layout:
         key: The key that lists them.
         scope: `layer_list` or `pattern`, as in `SlidingWindow.scope_from_file`.
         kv_heads: KV heads a layer where they differ, None for a layer without attention.
+        heads: Query heads a layer where they differ.
     """
 
     kinds: tuple[str, ...]
     key: str
     scope: str = "layer_list"
     kv_heads: tuple[int | None, ...] | None = None
+    heads: tuple[int, ...] | None = None
 
 
 def read_layout(reader: Reader, depth: int | None) -> Layout | None:
     """Return the layout that the file lists, None where it lists none."""
-    for read in _SPELLINGS:
-        layout = read(reader, depth)
-        if layout is not None:
+    for key, read in _SPELLINGS:
+        if key in reader.fields and (layout := read(reader, depth)) is not None:
             return layout
     return None
 
@@ -93,9 +94,8 @@ def kinds_of_words(reader: Reader, key: str, values: list[object]) -> tuple[str,
         if kind is None:
             strange.append(value)
         kinds.append(kind or UNKNOWN)
-    broken = [value for value in strange if not isinstance(value, str)]
-    if broken:
-        reader.refuse(key, broken[0], must="an array of words")
+    if not all(isinstance(value, str) for value in strange):
+        reader.refuse(key, values, must="an array of words")
         return None
     if strange:
         words = ", ".join(dict.fromkeys(shown(value) for value in strange))
@@ -271,20 +271,21 @@ def _fits(reader: Reader, key: str, *, count: int, depth: int | None) -> bool:
     return False
 
 
-_SPELLINGS: Final[tuple[Callable[[Reader, int | None], Layout | None], ...]] = (
-    _layer_words("layer_types"),
-    _layer_words("layers_block_type"),
-    _layer_words("attention_layers"),
-    _hybrid_override_pattern,
-    _hybrid_layer_pattern,
-    _attention_type_list,
-    _linear_attention_lists,
-    _listed_indices("cross_attention_layers", kind=CROSS, other=FULL),
-    _listed_indices("attn_layer_indices", kind=FULL, other=RECURRENT),
-    _listed_indices("full_attn_idxs", kind=FULL, other=CONVOLUTION),
-    _listed_indices("hybrid_layer_ids", kind=BOTH, other=RECURRENT),
-    _attention_period,
-    _full_attention_interval,
-    _block_types,
-    _block_configs,
+# The key whose presence decides, and the function that reads it; the first that answers wins.
+_SPELLINGS: Final[tuple[tuple[str, Callable[[Reader, int | None], Layout | None]], ...]] = (
+    ("layer_types", _layer_words("layer_types")),
+    ("layers_block_type", _layer_words("layers_block_type")),
+    ("attention_layers", _layer_words("attention_layers")),
+    ("hybrid_override_pattern", _hybrid_override_pattern),
+    ("hybrid_layer_pattern", _hybrid_layer_pattern),
+    ("attn_type_list", _attention_type_list),
+    ("linear_attn_config", _linear_attention_lists),
+    ("cross_attention_layers", _listed_indices("cross_attention_layers", kind=CROSS, other=FULL)),
+    ("attn_layer_indices", _listed_indices("attn_layer_indices", kind=FULL, other=RECURRENT)),
+    ("full_attn_idxs", _listed_indices("full_attn_idxs", kind=FULL, other=CONVOLUTION)),
+    ("hybrid_layer_ids", _listed_indices("hybrid_layer_ids", kind=BOTH, other=RECURRENT)),
+    ("attn_layer_period", _attention_period),
+    ("full_attention_interval", _full_attention_interval),
+    ("block_types", _block_types),
+    ("block_configs", _block_configs),
 )

@@ -42,6 +42,7 @@ def read_max_position(reader: Reader) -> int | None:
 
 def read_rope_scaling(reader: Reader, family: Family | None) -> RopeScaling:
     """Read the rescaling in its old or new spelling, exactly as stated."""
+    reader.integer(*ORIGINAL_KEYS)
     old = _read_block(reader, "rope_scaling")
     new = _read_block(reader, "rope_parameters")
     found = [block for block in (old, new) if block is not None and block.kind != "none"]
@@ -82,7 +83,7 @@ def _read_one(block: Reader, outer: Reader) -> RopeScaling:
     if kind == "none":
         return PLAIN
     if original is None:
-        original = outer.integer(*ORIGINAL_KEYS)
+        original = outer.integer(*ORIGINAL_KEYS)  # where Phi-3 and gpt-oss state it
     return RopeScaling(kind=kind, factor=factor, original_max_position=original)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 LARGEST_INTEGER: Final = 10**12  # no published length, width or count comes near
 LONGEST_SHOWN_CHARS: Final = 60
+LONGEST_SHOWN_ITEMS: Final = 8
 
 
 class Reader:
@@ -37,10 +38,10 @@ class Reader:
 
     def get(self, key: str) -> object:
         """Return the raw value, None where the key is missing or null."""
-        value = self.fields.get(key)
-        if value is not None or key in self.fields:
-            self.seen.add(key)
-        return value
+        if key not in self.fields:
+            return None
+        self.seen.add(key)
+        return self.fields[key]
 
     def states(self, key: str) -> bool:
         """Whether the key is there, null included."""
@@ -51,8 +52,7 @@ class Reader:
         chosen: int | None = None
         chosen_key = ""
         for key in keys:
-            value = self.get(key)
-            if value is None:
+            if key not in self.fields or (value := self.get(key)) is None:
                 continue
             if type(value) is not int:
                 if type(value) is float and isfinite(value) and value == int(value):
@@ -70,10 +70,8 @@ class Reader:
 
     def first_integer(self, *keys: str) -> int | None:
         """Return the first whole number stated; later spellings may mean something else."""
-        for key in keys:
-            if self.get(key) is not None:
-                return self.integer(key)
-        return None
+        stated = [self.integer(key) for key in keys if key in self.fields]
+        return next((value for value in stated if value is not None), None)
 
     def number(self, key: str, *, above: float = 0.0) -> float | None:
         """Return a finite number greater than `above`."""
@@ -160,7 +158,9 @@ class Reader:
         self.notes.append(text)
 
     def _refuse_integer(self, key: str, value: object, *, least: int, most: int) -> None:
-        self.refuse(key, value, must=f"a whole number from {least} to {most}")
+        open_ended = most == LARGEST_INTEGER and not (isinstance(value, int) and value > most)
+        limits = f"of at least {least}" if open_ended else f"from {least} to {most}"
+        self.refuse(key, value, must=f"a whole number {limits}")
 
 
 def shown(value: object) -> str:
@@ -169,9 +169,15 @@ def shown(value: object) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and value.bit_length() > 200:  # str() of huge integers may fail
         return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, list | tuple | Mapping):
-        word = "object" if isinstance(value, Mapping) else "array"
-        return f"an {word} of {len(value)}"
+    if isinstance(value, Mapping):
+        return f"an object of {len(value)}"
+    if isinstance(value, list | tuple):
+        nested = any(
+            isinstance(item, list | tuple | Mapping) for item in value[:LONGEST_SHOWN_ITEMS]
+        )
+        if nested or len(value) > LONGEST_SHOWN_ITEMS:
+            return f"an array of {len(value)}"
+        return f"[{', '.join(map(shown, value))}]"
     text = f'"{value}"' if isinstance(value, str) else repr(value)
     return text if len(text) <= LONGEST_SHOWN_CHARS else text[:LONGEST_SHOWN_CHARS] + "…"
 

@@ -83,8 +83,8 @@ REMEDY: Final = "Name the config.json of a causal language model."
 def refusal_of(reader: Reader) -> str | None:
     """Return why the object is no causal language model's config, None where it may be one."""
     fields = reader.fields
-    for key, what in OTHER_DOCUMENTS.items():
-        if key in fields and fields.get("model_type") is None:
+    for key, what in OTHER_DOCUMENTS.items() if fields.get("model_type") is None else ():
+        if key in fields:
             return (
                 f"A config must describe a causal language model; {reader.prefix}{key}="
                 f"{shown(fields[key])} says that this is {what}. {REMEDY}"
@@ -93,7 +93,7 @@ def refusal_of(reader: Reader) -> str | None:
     if kind is None:
         return None
     said = ", ".join(
-        f"{reader.prefix}{key}={_spelled(fields[key])}"
+        f"{reader.prefix}{key}={shown(fields[key])}"
         for key in ("model_type", "architectures", "is_encoder_decoder")
         if fields.get(key) is not None
     )
@@ -123,9 +123,3 @@ def class_names(fields: Mapping[str, object]) -> list[str]:
     if not isinstance(names, list | tuple):
         return []
     return [name for name in names if isinstance(name, str)]
-
-
-def _spelled(value: object) -> str:
-    if isinstance(value, list | tuple) and value and isinstance(value[0], str):
-        return f"[{', '.join(shown(item) for item in value[:3])}]"
-    return shown(value)

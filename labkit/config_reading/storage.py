@@ -16,7 +16,8 @@ ROUTED_KEYS = (
     "moe_top_k",
     "moe_k",
 )
-VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size", "n_vocab")
+KEYS_OF_EXPERTS = frozenset({*EXPERTS_KEYS, *ROUTED_KEYS, "enable_moe_block", "ffn_config"})
+VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ DENSE = Experts()
 
 def read_experts(reader: Reader) -> Experts:
     """Read the routed experts; shared ones are not counted, and zero means none."""
+    if KEYS_OF_EXPERTS.isdisjoint(reader.fields):
+        return DENSE
     if reader.flag("enable_moe_block") is False:
         return DENSE
     source = reader

@@ -5,6 +5,6 @@ Only what a section needs is loaded: fingerprints and admission run without torc
 
 from __future__ import annotations
 
-from labkit.experiments._section import Progress, as_profile, no_progress, run_section
+from labkit.experiments._section import as_profile, run_section
 
-__all__ = ["Progress", "as_profile", "no_progress", "run_section"]
+__all__ = ["as_profile", "run_section"]

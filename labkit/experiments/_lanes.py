@@ -141,11 +141,10 @@ class LaneRunner:
     def _baseline_trace(self, prompt: Prompt, *, keep: bool) -> Trace:
         unit, digest = self._unit("baseline", [prompt])
         path = self._array(unit, digest)
+        keep = keep or not self._has_reference(prompt, keep=False)
         if not self._journal.has(unit, digest=digest) or (keep and not path.exists()):
             with _Rows(path, steps=self.size.steps) as rows:
-                trace = greedy(
-                    self.backend, prompt.ids, steps=self.size.steps, on_step=rows.write
-                )
+                trace = greedy(self.backend, prompt.ids, steps=self.size.steps, on_step=rows.write)
             value = {"tokens": list(trace.tokens), "margins": list(trace.margins)}
             self._journal.append(unit, digest=digest, value=value)
         self._tick(unit)
@@ -192,9 +191,7 @@ class LaneRunner:
 
     def _option_units(self, option: Option) -> list[tuple[list[Prompt], str, str]]:
         groups = option.groups(self.size.prompts_of(option))
-        return [
-            (group, *self._unit(option.slug, group, option=option.spelled)) for group in groups
-        ]
+        return [(group, *self._unit(option.slug, group, option=option.spelled)) for group in groups]
 
     def _is_measured(self, option: Option) -> bool:
         units = self._option_units(option)
@@ -214,7 +211,6 @@ class LaneRunner:
         missing = [u for u in units if not self._journal.has(u[1], digest=u[2])]
         if missing:
             self._measure(option, missing)
-        models.release()
         runs: dict[str, Run] = {}
         for group, unit, digest in units:
             stored = self._journal.value(unit, digest=digest)
@@ -235,6 +231,10 @@ class LaneRunner:
                     value = {"runs": [run.to_json() for run in runs]}
                     self._journal.append(unit, digest=digest, value=value)
                     self._tick(unit)
+                copied = getattr(variant, "loaded", None) is not self.backend.loaded
+                del variant
+            if copied:
+                models.release()
         except (NotApplicable, NotApplied) as refusal:
             value_of_refusal = {"refused": type(refusal).__name__, "why": str(refusal)}
             for _, unit, digest in units:

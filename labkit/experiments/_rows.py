@@ -129,9 +129,7 @@ def _geometric_mean(values: Sequence[float]) -> float | None:
     return significant(math.exp(statistics.fmean(map(math.log, values))))
 
 
-def summarise(
-    rows: Sequence[dict[str, Any]], margins: Sequence[Sequence[float]]
-) -> dict[str, Any]:
+def summarise(rows: Sequence[dict[str, Any]], margins: Sequence[Sequence[float]]) -> dict[str, Any]:
     """Return the section's summary: counts by kind, verdicts, and the baseline's margins."""
     flat = [margin for row in margins for margin in row]
     summary: dict[str, Any] = {}
@@ -140,17 +138,27 @@ def summarise(
         summary |= {f"{kind}_{key}": value for key, value in _totals(of_kind).items()}
     verdicts = Counter(row["verdict"] for row in rows)
     as_expected = [row for row in rows if row["verdict"] == EXPECTED[row["kind"]]]
-    return summary | {
-        "options": len(rows),
-        "preserving": verdicts["preserving"],
-        "different_artefact": verdicts["different artefact"],
-        "undetermined": verdicts["undetermined"],
-        "not_applicable": verdicts["not applicable"] + verdicts["not applied"],
-        "verdicts_as_expected": len(as_expected),
-        "share_under_0_1": significant(near_tie_share(flat, 0.1)),
-        "share_under_0_5": significant(near_tie_share(flat, 0.5)),
-        "median_margin": significant(statistics.median(flat)),
-        "baseline_exact_ties": sum(margin == 0 for margin in flat),
+    return (
+        summary
+        | describe_margins(flat)
+        | {
+            "options": len(rows),
+            "preserving": verdicts["preserving"],
+            "different_artefact": verdicts["different artefact"],
+            "undetermined": verdicts["undetermined"],
+            "not_applicable": verdicts["not applicable"] + verdicts["not applied"],
+            "verdicts_as_expected": len(as_expected),
+        }
+    )
+
+
+def describe_margins(margins: Sequence[float]) -> dict[str, Any]:
+    """Return how sure the baseline was: shares of near-ties, median margin, exact ties."""
+    return {
+        "share_under_0_1": significant(near_tie_share(margins, 0.1)),
+        "share_under_0_5": significant(near_tie_share(margins, 0.5)),
+        "median_margin": significant(statistics.median(margins)),
+        "baseline_exact_ties": sum(margin == 0 for margin in margins),
     }
 
 

@@ -10,13 +10,7 @@ from typing import Any
 from labkit.profiles import Profile, load_profile
 from labkit.results import RunFolder, recorded_run
 
-# Called with the units done, the units in all, and what was done last.
-Progress = Callable[[int, int, str], None]
 Measure = Callable[[], dict[str, Any]]
-
-
-def no_progress(done: int, total: int, label: str) -> None:
-    """Say nothing."""
 
 
 def as_profile(profile: str | Profile) -> Profile:

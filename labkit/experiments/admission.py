@@ -9,9 +9,10 @@ from typing import Any
 
 from labkit.admission import Decision, Request, RuntimeFacts, admit
 from labkit.errors import RequestError
-from labkit.experiments._section import Progress, as_profile, no_progress, run_section
+from labkit.experiments._section import as_profile, run_section
 from labkit.files import data_file, shown
 from labkit.profiles import Profile
+from labkit.progress import Progress, tell
 from labkit.spec import fingerprint, read_config_file
 
 SECTION = "admission"
@@ -22,7 +23,7 @@ def run(
     profile: str | Profile = "quick",
     run_dir: str | Path | None = None,
     *,
-    progress: Progress = no_progress,
+    progress: Progress = tell,
 ) -> dict[str, Any]:
     """Decide the twelve cases and return the section.
 

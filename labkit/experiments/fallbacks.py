@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments._section import Progress, as_profile, no_progress, run_section
+from labkit.experiments._section import as_profile, run_section
 from labkit.profiles import Profile
+from labkit.progress import Progress, tell
 from labkit.record import describe_device
 
 SECTION = "fallbacks"
@@ -18,7 +19,7 @@ def run(
     run_dir: str | Path | None = None,
     *,
     probes: list[str] | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = tell,
 ) -> dict[str, Any]:
     """Run the probes and return the section.
 
@@ -35,17 +36,20 @@ def run(
     """
     settings = as_profile(profile)
     chosen = probes or (None if settings.probes == "all" else list(settings.probes))
+    found: dict[str, object] = {}
     return run_section(
         SECTION,
-        lambda: _measure(settings, chosen=chosen, progress=progress),
+        lambda: _measure(settings, chosen=chosen, progress=progress, found=found),
         profile=settings,
         run_dir=run_dir,
         parameters_passed={"probes": probes} if probes else None,
-        learned=lambda: {"device": describe_device()},
+        learned=lambda: {"device": describe_device(), **found},
     )
 
 
-def _measure(profile: Profile, *, chosen: list[str] | None, progress: Progress) -> dict[str, Any]:
+def _measure(
+    profile: Profile, *, chosen: list[str] | None, progress: Progress, found: dict[str, object]
+) -> dict[str, Any]:
     from labkit.probes import find_probe, list_probes, run_probes, summarise_probes
 
     asked = list_probes() if chosen is None else [find_probe(name) for name in chosen]
@@ -56,7 +60,7 @@ def _measure(profile: Profile, *, chosen: list[str] | None, progress: Progress) 
         done += 1
         progress(done, len(asked), result.probe)
 
-    results = run_probes([item.id for item in asked], _context(profile), report)
+    results = run_probes([item.id for item in asked], _context(profile, found=found), report)
     return {
         "rows": [item.to_json() for item in results if item.number is not None],
         "beyond": [item.to_json() for item in results if item.number is None],
@@ -64,23 +68,32 @@ def _measure(profile: Profile, *, chosen: list[str] | None, progress: Progress) 
     }
 
 
-def _context(profile: Profile) -> Any:
-    """Return what the probes ask with; the model is loaded by the first that needs it."""
+def _context(profile: Profile, *, found: dict[str, object]) -> Any:
+    """Return what the probes ask with; the first that needs the model loads it.
+
+    Which model it was then stands in `found`, for the run's record.
+    """
     from labkit import models
     from labkit.probes import ProbeContext
 
     @cache
-    def loaded() -> models.LoadedModel:
-        return models.load(
+    def load() -> models.LoadedModel:
+        loaded = models.load(
             profile.model,
             dtype=profile.dtype,
             device=profile.device,
             revision=profile.revision,
         )
+        found["model"] = {
+            "name": loaded.source.name,
+            "revision": loaded.source.revision,
+            "digest": loaded.digest,
+        }
+        return loaded
 
     return ProbeContext(
-        load_model=lambda: loaded().model,
-        load_tokenizer=lambda: loaded().tokenizer,
+        load_model=lambda: load().model,
+        load_tokenizer=lambda: load().tokenizer,
         model_name=models.resolve(profile.model, revision=profile.revision).name,
         device=profile.device,
     )

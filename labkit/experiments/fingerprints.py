@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments._section import Progress, as_profile, no_progress, run_section
+from labkit.experiments._section import as_profile, run_section
 from labkit.files import data_file, shown
 from labkit.profiles import Profile
+from labkit.progress import Progress, tell
 from labkit.spec import ModelSpec, fingerprint, iter_config_files, read_config_file
 
 SECTION = "fingerprints"
@@ -20,7 +21,7 @@ def run(
     run_dir: str | Path | None = None,
     *,
     paths: Sequence[str | Path] = (),
-    progress: Progress = no_progress,
+    progress: Progress = tell,
 ) -> dict[str, Any]:
     """Fingerprint configs and return the section.
 

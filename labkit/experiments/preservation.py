@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,13 +18,14 @@ from labkit import models
 from labkit.errors import KnobError, NotApplicable, NotApplied, PromptError
 from labkit.experiments._lanes import LaneRunner, LaneSize, unchanged_weights
 from labkit.experiments._passages import load_passages, passages_digest
-from labkit.experiments._rows import lane_rows, option_row, run_rows, summarise
-from labkit.experiments._section import Progress, as_profile, no_progress
+from labkit.experiments._rows import describe_margins, lane_rows, option_row, run_rows, summarise
+from labkit.experiments._section import as_profile
 from labkit.files import digest_files, find_root
 from labkit.harness import Lane, Run
 from labkit.journal import Journal
 from labkit.knobs import Option, Prompt, parse_option, preservation_table
 from labkit.profiles import Profile
+from labkit.progress import Progress, tell
 from labkit.record import describe_device
 from labkit.results import recorded_run
 
@@ -38,7 +40,7 @@ def run(
     model: str | None = None,
     revision: str | None = None,
     knobs: Sequence[str] | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = tell,
 ) -> dict[str, Any]:
     """Run options against the baseline and return the section.
 
@@ -63,7 +65,7 @@ def run(
     if run_dir is None:
         with tempfile.TemporaryDirectory(prefix="labkit-") as scratch:
             return _measure(settings, options, folder=Path(scratch), progress=progress).section
-    passed = {"knobs": list(knobs)} if knobs else {}
+    passed: dict[str, object] = {"knobs": list(knobs)} if knobs else {}
     passed |= {"model": model} if model else {}
     with recorded_run(
         run_dir, command=SECTION, profile=settings.to_json(), parameters_passed=passed
@@ -105,6 +107,7 @@ def _measure(
     profile: Profile, options: Sequence[Option], *, folder: Path, progress: Progress
 ) -> _Measured:
     """Run both lanes and put the section together."""
+    began_s = time.perf_counter()
     loader = _Loader(profile)
     passages = load_passages(profile.prompts)
     prompts = _as_prompts(loader(profile.dtype), [(p.name, p.text) for p in passages], profile)
@@ -144,6 +147,7 @@ def _measure(
         "baseline": _describe_baseline(profile, [main[p.name].trace.margins for p in prompts]),
         "summary": summarise(rows, [main[p.name].trace.margins for p in prompts]),
         "journal_problems": journal.problems,
+        "elapsed_s": round(time.perf_counter() - began_s, 3),
     }
     learned: dict[str, object] = {
         "model": loader.identity,
@@ -298,5 +302,6 @@ def _describe_baseline(profile: Profile, margins: list[tuple[float, ...]]) -> di
         "steps": profile.steps,
         "dtype": profile.dtype,
         "reference": REFERENCE[profile.dtype],
+        **describe_margins([margin for row in margins for margin in row]),
         "margins": [list(row) for row in margins],
     }

@@ -15,9 +15,9 @@ import psutil
 
 from labkit.facts._finding import Finding, find
 from labkit.probes import attempt
-from labkit.probes._libraries import torch_library
-from labkit.probes._timing import DtypeTimes, time_dtypes
+from labkit.probes.libraries import torch_library
 from labkit.probes.precision import HALF_SPEED
+from labkit.probes.timing import DtypeTimes, time_dtypes
 
 COMPILE_TIMEOUT_S = 120.0
 # The package whose import proves that weights can be quantised by a method of transformers.

@@ -10,15 +10,15 @@ from typing import Any
 
 from labkit.facts._finding import Finding, find
 from labkit.probes import Attempt, ProbeContext, attempt, run_probe
-from labkit.probes._libraries import torch_library, transformers_library
-from labkit.probes._stand_ins import PAD, VOCABULARY, random_ids, tiny_llama
-from labkit.probes._subjects import NEW_TOKENS
+from labkit.probes.libraries import torch_library, transformers_library
+from labkit.probes.stand_ins import PAD, VOCABULARY, random_ids, tiny_llama
 
 QUICK_IMPLEMENTATIONS = ("eager", "sdpa", "flash_attention_2")
 SLOW_IMPLEMENTATIONS = ("flex_attention",)  # it compiles itself, some fifteen seconds on a CPU
 TWIN_LAYERS = 2
 TWIN_WINDOW = 4
 TWIN_PROMPT_TOKENS = 16
+NEW_TOKENS = 6
 _SAMPLING = (
     "do_sample",
     "temperature",

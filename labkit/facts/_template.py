@@ -10,7 +10,7 @@ from unittest import mock
 
 from labkit.facts._finding import Finding, find
 from labkit.probes import attempt
-from labkit.probes._roles import (
+from labkit.probes.roles import (
     REPLY_MARK,
     SECOND_MARK,
     SYSTEM_MARK,

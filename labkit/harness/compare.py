@@ -60,7 +60,9 @@ class Run:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Run:
         """Read what `to_json` wrote."""
-        listed = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        listed: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
         return cls(**listed)
 
 

@@ -183,6 +183,8 @@ def summarise_knob(runs: Sequence[Run], *, steps: int) -> dict[str, Any]:
         "arithmetic_decided": sum(bool(run.arithmetic_decides) for run in flips),
         "max_rank": max((run.rank for run in flips if run.rank is not None), default=None),
         "max_logit_change": max((run.logit_change for run in runs), default=None),
-        "kl_mean": significant(statistics.fmean(k for run in runs for k in run.kl)) if runs else None,
+        "kl_mean": significant(statistics.fmean(k for run in runs for k in run.kl))
+        if runs
+        else None,
         "kl_max": max((k for run in runs for k in run.kl), default=None),
     }

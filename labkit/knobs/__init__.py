@@ -1,19 +1,36 @@
 """Options of a stack, one registered function each.
 
 A knob is a context manager that takes a backend and yields a changed one. To add one, write
-a function with `@knob` in a file of this folder, or in a module of your own and name it
+a function with `@knob` in any file of this folder, or in a module of your own and name it
 `module:function`; nothing else is edited.
 """
 
-from labkit.knobs.registry import KNOBS as KNOBS
-from labkit.knobs.registry import Knob as Knob
-from labkit.knobs.registry import Option as Option
-from labkit.knobs.registry import Prompt as Prompt
-from labkit.knobs.registry import Row as Row
-from labkit.knobs.registry import knob as knob
-from labkit.knobs.registry import parse_option as parse_option
-from labkit.knobs.registry import preservation_table as preservation_table
-from labkit.knobs import precision as _precision  # noqa: F401  # registers its knobs
-from labkit.knobs import runtime as _runtime  # noqa: F401  # registers its knobs
-from labkit.knobs import model as _model  # noqa: F401  # registers its knobs
-from labkit.knobs.model import fake_quantise_linears as fake_quantise_linears
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")  # registers its knobs
+
+from labkit.knobs.model import fake_quantise_linears  # noqa: E402  # after all are registered
+from labkit.knobs.registry import (  # noqa: E402  # after all are registered
+    KNOBS,
+    Knob,
+    Option,
+    Prompt,
+    Row,
+    knob,
+    parse_option,
+    preservation_table,
+)
+
+__all__ = [
+    "KNOBS",
+    "Knob",
+    "Option",
+    "Prompt",
+    "Row",
+    "fake_quantise_linears",
+    "knob",
+    "parse_option",
+    "preservation_table",
+]

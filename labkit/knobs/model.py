@@ -99,7 +99,7 @@ def window(
     it is the control of the other two.
     """
     if size < 1 or sinks < 0:
-        raise KnobError(f"window: size must be >= 1 and sinks >= 0; got size={size}, sinks={sinks}.")
+        raise KnobError(f"window: size must be >= 1, sinks >= 0; got size={size}, sinks={sinks}.")
     mask: Mask = functools.partial(_windowed, size, sinks)
     yield replace(backend, mask=mask, changes=backend.changes | {"window": size, "sinks": sinks})
 
@@ -128,9 +128,10 @@ def rope_scaling(
     changed = type(rotary)(config=config).to(rotary.inv_freq.device)
     if torch.equal(changed.inv_freq.float(), rotary.inv_freq.float()):
         raise NotApplied(f"rope_scaling: the live frequencies did not change from {before}.")
+    changes = backend.changes | {"rope_parameters": config.rope_parameters}
     setattr(*holder, changed)
     try:
-        yield replace(backend, changes=backend.changes | {"rope_parameters": config.rope_parameters})
+        yield replace(backend, changes=changes)
     finally:
         setattr(*holder, rotary)
 

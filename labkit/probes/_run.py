@@ -6,7 +6,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from labkit.probes._capture import clean_text
+from labkit.errors import LabError
+from labkit.probes._capture import clean_text, record_messages
 from labkit.probes._registry import (
     Probe,
     ProbeContext,
@@ -15,6 +16,7 @@ from labkit.probes._registry import (
     source_outcome,
 )
 from labkit.probes._result import Evidence, ProbeResult, judge, not_askable
+from labkit.probes.libraries import torch_library, transformers_library
 
 Progress = Callable[[ProbeResult], None]
 
@@ -24,6 +26,7 @@ def run_probe(probe_id: str, context: ProbeContext | None = None) -> ProbeResult
 
     Raises:
         ProbeError: If there is no such probe.
+        LabError: If the context's model cannot be loaded.
     """
     chosen = find_probe(probe_id)
     return judge(
@@ -62,8 +65,13 @@ def run_probes(
 
 def _gather(chosen: Probe, context: ProbeContext) -> Evidence:
     """Run a probe's function; a fault in its own measuring code is not the stack's refusal."""
+    with record_messages():  # what libraries say on being imported answers no request
+        torch_library()
+        transformers_library()
     try:
         return chosen.function(context)
+    except LabError:  # a model that cannot be loaded is the caller's to mend, not evidence
+        raise
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         return not_askable(

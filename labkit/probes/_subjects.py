@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labkit.probes._registry import ProbeContext, read_probe_data
-from labkit.probes._stand_ins import PAD, random_ids, tiny_llama
+from labkit.probes.stand_ins import PAD, random_ids, tiny_llama
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 from labkit.probes._capture import Attempt, attempt
-from labkit.probes._libraries import transformers_library
 from labkit.probes._registry import ProbeContext, probe
 from labkit.probes._result import Evidence, not_askable
 from labkit.probes._subjects import (
@@ -20,6 +19,7 @@ from labkit.probes._subjects import (
     cache_slots,
     generation_subject,
 )
+from labkit.probes.libraries import transformers_library
 
 ASKED_SLOTS = 64
 _ABSENT_COMPILER = "a-compiler-that-is-not-there"

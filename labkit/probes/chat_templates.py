@@ -8,14 +8,14 @@ from typing import Any
 from labkit.probes._capture import Attempt, attempt, clean_text
 from labkit.probes._registry import ProbeContext, probe, read_probe_data
 from labkit.probes._result import Evidence, not_askable
-from labkit.probes._roles import (
+from labkit.probes.roles import (
     Message,
     Render,
     learn_system_treatment,
     message,
     template_renderer,
 )
-from labkit.probes._stand_ins import tiny_tokenizer
+from labkit.probes.stand_ins import tiny_tokenizer
 
 _TEMPLATE_STAND_IN = "a template of our own that {how}, on a tiny tokenizer; {real} needs a hub"
 

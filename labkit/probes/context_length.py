@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.probes._capture import attempt
 from labkit.probes._registry import ProbeContext, probe, read_probe_data
 from labkit.probes._result import Evidence
-from labkit.probes._stand_ins import random_ids, tiny_gpt2, tiny_llama, tiny_tokenizer
+from labkit.probes.stand_ins import random_ids, tiny_gpt2, tiny_llama, tiny_tokenizer
 
 if TYPE_CHECKING:
     import torch

@@ -6,10 +6,10 @@ import statistics
 from typing import TYPE_CHECKING
 
 from labkit.probes._capture import attempt
-from labkit.probes._libraries import transformers_library
 from labkit.probes._registry import ProbeContext, probe
 from labkit.probes._result import Evidence
 from labkit.probes._subjects import Subject, generation_subject
+from labkit.probes.libraries import transformers_library
 
 if TYPE_CHECKING:
     import torch

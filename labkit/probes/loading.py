@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from labkit.probes._capture import attempt
-from labkit.probes._libraries import torch_library, transformers_library
 from labkit.probes._registry import ProbeContext, probe
 from labkit.probes._result import Evidence, not_askable
-from labkit.probes._stand_ins import random_ids, tiny_llama
+from labkit.probes.libraries import torch_library, transformers_library
+from labkit.probes.stand_ins import random_ids, tiny_llama
 
 ROPE_FACTOR = 4.0
 _SAVED_LLAMA = "a tiny random Llama saved to a temporary folder"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from labkit.probes._capture import attempt
 from labkit.probes._registry import ProbeContext, probe
 from labkit.probes._result import Evidence, not_askable
-from labkit.probes._stand_ins import random_ids, tiny_llama
-from labkit.probes._timing import declares_fast, time_dtypes
+from labkit.probes.stand_ins import random_ids, tiny_llama
+from labkit.probes.timing import declares_fast, time_dtypes
 
 # A 16-bit request is for speed or room; at twice the time of another dtype the speed is not had.
 HALF_SPEED = 2.0

@@ -67,6 +67,7 @@ def opened(
 ) -> Iterator[tuple[Page, Seen]]:
     """Open a page in a fresh window and wait until its charts have been tried."""
     window = browser.new_context(viewport=viewport, color_scheme=scheme)
+    window.set_default_timeout(READY_WITHIN_MS)
     page, seen = window.new_page(), Seen()
     seen.watch(page, home=url.split("/", 3)[0] + "//" + url.split("/", 3)[2])
     page.goto(url, wait_until="load")
@@ -149,6 +150,45 @@ def test_charts_have_a_text_alternative(browser: Browser, site_url: str, path: s
 
     assert len(names) == number
     assert all(len(name.split()) > 10 for name in names)
+
+
+BOUNDARY = "book/run/02_preservation.html"
+_OPACITIES = "marks => marks.map(m => [m.getAttribute('fill'), Number(m.getAttribute('opacity'))])"
+
+
+@pytest.fixture
+def boundary(browser: Browser, site_url: str) -> Iterator[Page]:
+    """Open the page of the boundary figure."""
+    if not (SITE / BOUNDARY).is_file():
+        pytest.skip(f"the built site has no {BOUNDARY}: stage a run with `labkit book`")
+    with opened(browser, f"{site_url}/{BOUNDARY}", viewport=DESKTOP, scheme="light") as (page, _):
+        yield page
+
+
+def test_hover_says_which_run(boundary: Page) -> None:
+    """Hovering a mark of the boundary figure shows its option, prompt and margin."""
+    figure = boundary.get_by_label("Scatter chart, one mark a run")
+    figure.locator(".mark-symbol.role-mark path").first.hover(force=True)
+    tip = boundary.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    text = tip.inner_text()
+
+    assert all(word in text for word in ("option", "prompt", "baseline's margin there"))
+
+
+def test_legend_picks_a_kind(boundary: Page) -> None:
+    """Clicking a kind in the legend leaves its marks as they are and fades the others."""
+    figure = boundary.get_by_label("Scatter chart, one mark a run")
+    marks = figure.locator(".mark-symbol.role-mark path")
+    figure.locator(".role-legend-label text", has_text="model").click(force=True)
+    boundary.wait_for_function(
+        "() => [...document.querySelectorAll('.labkit-chart .mark-symbol.role-mark path')]"
+        ".some(m => Number(m.getAttribute('opacity')) < 0.1)"
+    )
+    shown = marks.evaluate_all(_OPACITIES)
+
+    assert {opacity for fill, opacity in shown if fill == "#d55e00"} == {0.8}
+    assert {opacity for fill, opacity in shown if fill != "#d55e00"} == {0.06}
 
 
 def test_a_missing_bundle_is_said(browser: Browser, site_url: str) -> None:

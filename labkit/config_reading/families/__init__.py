@@ -6,6 +6,7 @@ the name of the class that `architectures` lists.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -29,6 +30,7 @@ BY_NAME = _collect()
 _HEADS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "Model")
 
 
+@lru_cache(maxsize=1024)
 def family_of(model_type: str | None) -> Family | None:
     """Return the family of a model type, None where none claims it."""
     return None if model_type is None else BY_NAME.get(plain_name(model_type))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labkit.config_reading.family import Family
 from labkit.config_reading.layouts import Layout
 from labkit.config_reading.reader import Reader
+from labkit.config_reading.shape import MOST_HEADS
 from labkit.config_reading.types import FULL, SHARED, RopeScaling
 
 
@@ -25,8 +28,16 @@ def _qwen_dynamic_ntk(reader: Reader) -> RopeScaling | None:
 
 
 def _openelm_layout(reader: Reader, depth: int | None) -> Layout | None:
-    """OpenELM scales its heads with depth and lists the KV heads of each layer."""
-    return _full_with_kv_heads(reader, depth, key="num_kv_heads")
+    """OpenELM scales its heads with depth and lists both kinds for each layer."""
+    layout = _full_with_kv_heads(reader, depth, key="num_kv_heads")
+    queries = _counts(reader, depth, key="num_query_heads")
+    if layout is None or queries is None or layout.kv_heads is None:
+        return layout
+    if any(many % (few or 1) for many, few in zip(queries, layout.kv_heads, strict=False)):
+        must = "Each of `num_query_heads` must be a multiple of its entry in `num_kv_heads`"
+        reader.contradict(must, "num_query_heads", "num_kv_heads")
+        return None
+    return replace(layout, heads=queries)
 
 
 def _decilm_layout(reader: Reader, depth: int | None) -> Layout | None:
@@ -34,14 +45,21 @@ def _decilm_layout(reader: Reader, depth: int | None) -> Layout | None:
 
 
 def _full_with_kv_heads(reader: Reader, depth: int | None, *, key: str) -> Layout | None:
+    counts = _counts(reader, depth, key=key)
+    if counts is None:
+        return None
+    return Layout(kinds=(FULL,) * len(counts), key=key, kv_heads=counts)
+
+
+def _counts(reader: Reader, depth: int | None, *, key: str) -> tuple[int, ...] | None:
     values = reader.items(key)
     if values is None:
         return None
-    counts = [value for value in values if type(value) is int and 0 < value < 10**5]
-    if len(counts) != len(values) or (depth is not None and len(values) != depth):
-        reader.refuse(key, values, must=f"KV heads for each of the {depth} layers")
+    counts = tuple(v for v in values if type(v) is int and 0 < v <= MOST_HEADS)
+    if len(counts) != depth or len(counts) != len(values):
+        reader.refuse(key, values, must=f"an array with the heads of each of {depth} layers")
         return None
-    return Layout(kinds=(FULL,) * len(counts), key=key, kv_heads=tuple(counts))
+    return counts
 
 
 def _hunyuan_layout(reader: Reader, depth: int | None) -> Layout | None:

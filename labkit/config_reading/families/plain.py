@@ -10,7 +10,7 @@ LLAMA_LIKE = Family(
         "llama", "yi", "aquila", "arcee", "aria", "apertus", "apertus1p5", "cohere", "cohere2",
         "diffllama", "doge", "olmo", "olmo2", "olmo3", "olmoe", "flex_olmo", "granite",
         "granitemoe", "granitemoeshared", "granitemoe_swa", "nanochat", "nemotron",
-        "nemotron-nas", "phi",
+        "nemotron-nas", "phi", "phi3_v",
         "phi-msft", "phi3", "hyperclovax", "jais2", "internlm", "internlm2", "minicpm",
         "deepseek", "gpt_neox", "gpt_neox_japanese", "persimmon", "gptj", "codegen", "xverse",
         "orion", "exaone", "ministral", "telechat", "skywork", "mobilellm",
@@ -40,7 +40,7 @@ WINDOW_SWITCHED = Family(
 # The head width has a class default of its own, so a missing key leaves it open.
 ALL_STATED = Family(
     model_types=(
-        "gemma", "gemma2", "gemma3", "gemma3n", "vaultgemma", "glm", "glm4", "helium",
+        "gemma", "gemma2", "gemma3", "vaultgemma", "glm", "glm4", "helium",
         "seed_oss", "gpt_oss", "minimax_m2", "ministral3", "mistral3", "mistral4", "ernie4_5",
         "cwm", "solar_open", "hy_v3", "internlm3", "iquestcoder", "sarvam_moe",
         "mellum", "qwen3_vl",

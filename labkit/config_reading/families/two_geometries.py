@@ -1,4 +1,4 @@
-"""Families whose sliding and full layers differ in heads or widths."""
+"""Families whose layers differ: sliding and full ones in heads or widths, or shared caches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from labkit.config_reading.family import Family
 from labkit.config_reading.types import FULL, SLIDING
 
 FAMILIES = (
+    Family(model_types=("gemma3n",), positions="rope", missing_head_dim="open", shares_layers=True),
     Family(
         model_types=("gemma4", "gemma4_unified"),
         positions="rope",

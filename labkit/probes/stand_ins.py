@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labkit.probes._libraries import transformers_library
+from labkit.probes.libraries import transformers_library
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.probes._libraries import torch_library
+from labkit.probes.libraries import torch_library
 
 ROWS, WIDTH = 256, 768  # a prompt of 256 tokens through a layer of a small model
 GPU_ROWS, GPU_WIDTH = 4096, 4096  # large enough that the launch is not what is timed
