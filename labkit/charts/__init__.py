@@ -16,6 +16,7 @@ from labkit.charts.tables import (
     fallbacks_table,
     fingerprint_table,
     preservation_table,
+    verdict_table,
 )
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "rounding_ratios",
     "save_convergence",
     "side_by_side",
+    "verdict_table",
 ]

@@ -47,6 +47,9 @@ def preservation_table(section: Section) -> pd.DataFrame:
             "option": lambda row: row.get("label") or row["knob"],
             "kind": lambda row: row["kind"],
             "identical": lambda row: f"{row['identical']} of {row['runs']}",
+            "rounding ratio": _ratio,
+            "ratio in float32": lambda row: _number(row.get("ratio_float32")),
+            "verdict": lambda row: _stated(row.get("verdict"), missing=NOTHING),
             "first difference (mean, share of output)": lambda row: _percent(
                 row.get("mean_first_divergence_share")
             ),
@@ -56,9 +59,17 @@ def preservation_table(section: Section) -> pd.DataFrame:
                 f"{row['arithmetic_decided']} of {row['diverged']}" if row["diverged"] else NOTHING
             ),
             "largest logit change": lambda row: _number(row.get("max_logit_change")),
-            "rounding ratio": _ratio,
-            "ratio in float32": lambda row: _number(row.get("ratio_float32")),
-            "verdict": lambda row: _stated(row.get("verdict"), missing=NOTHING),
+        },
+    )
+
+
+def verdict_table(section: Section) -> pd.DataFrame:
+    """Return each option's verdict as the sentence that states its numbers."""
+    return _table(
+        rows_of(section),
+        {
+            "option": lambda row: row.get("label") or row["knob"],
+            "verdict, in words": lambda row: row["sentence"],
         },
     )
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
 from labkit.errors import EXIT_HOLDS
+
+if TYPE_CHECKING:
+    from labkit.spec import ModelSpec
 
 _COLUMNS = {
     "name": "model",
@@ -40,6 +44,12 @@ def add_to(subparsers: Subparsers) -> None:
     parser.set_defaults(execute=execute)
 
 
+def _shown(spec: ModelSpec) -> dict[str, object]:
+    """Return a spec's row; a window that the file switches off is not shown as one."""
+    row: dict[str, object] = dict(spec.summary_row())
+    return row | {"window_size": "off"} if spec.sliding_window.scope_from_file == "off" else row
+
+
 def execute(args: argparse.Namespace) -> int:
     """Print the table, or each spec as JSON."""
     from labkit.experiments.fingerprints import read_specs
@@ -49,5 +59,8 @@ def execute(args: argparse.Namespace) -> int:
     if args.json:
         print_json([spec.to_json() for spec in specs])
     else:
-        print_table([spec.summary_row() for spec in specs], _COLUMNS)
+        print_table([_shown(spec) for spec in specs], _COLUMNS)
+        for spec in specs:
+            for note in spec.notes:
+                print(f"{spec.name}: {note}")
     return EXIT_HOLDS

@@ -5,6 +5,12 @@ Only what a section needs is loaded: fingerprints and admission run without torc
 
 from __future__ import annotations
 
+import warnings
+
 from labkit.experiments._section import as_profile, run_section
+
+# Libraries below offer progress bars as widgets and warn where there are none, with a path of
+# this machine in the text; progress is told by `labkit.progress` instead.
+warnings.filterwarnings("ignore", message="IProgress not found")
 
 __all__ = ["as_profile", "run_section"]
