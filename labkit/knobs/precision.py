@@ -14,7 +14,7 @@ from labkit.models import cast
     kind="runtime",
     label="float32 arithmetic",
     rows=[Row()],
-    expect=lambda: {"dtype": "float32"},
+    expect=lambda group: {"dtype": "float32"},
     precision="float32",
 )
 def float32(backend: TransformersBackend) -> Iterator[TransformersBackend]:
