@@ -18,7 +18,16 @@ from conftest import ROOT, Python, read_cases
 from labkit.cli import build_parser, main
 from labkit.errors import LabError
 
-COMMANDS = ("fingerprints", "preservation", "fallbacks", "admission", "chapter", "book", "models")
+COMMANDS = (
+    "fingerprints",
+    "preservation",
+    "fallbacks",
+    "admission",
+    "facts",
+    "chapter",
+    "book",
+    "models",
+)
 LOADED = """
 import sys
 try:

@@ -65,8 +65,17 @@ def decide_files(
     asked = read_request(
         _read_text(request), shape=shape, prompt_tokens=prompt_tokens, what=shown(request)
     )
-    known = RuntimeFacts.from_json(_read_json(facts)) if facts else RuntimeFacts()
+    known = read_facts(facts) if facts else RuntimeFacts()
     return admit(spec, asked, known)
+
+
+def read_facts(path: Path) -> RuntimeFacts:
+    """Read a file of facts.
+
+    Raises:
+        RequestError: If it is no JSON, or a fact is unknown or of another kind.
+    """
+    return RuntimeFacts.from_json(_read_json(path))
 
 
 def _measure(progress: Progress) -> dict[str, Any]:
