@@ -13,6 +13,7 @@ from labkit.charts.rounding import convergence, rounding_ratios
 from labkit.charts.source import SourceFigure, load_reference, side_by_side
 from labkit.charts.tables import (
     admission_table,
+    answers_table,
     fallbacks_table,
     fingerprint_table,
     preservation_table,
@@ -24,6 +25,7 @@ __all__ = [
     "SourceFigure",
     "admission_matrix",
     "admission_table",
+    "answers_table",
     "boundary",
     "cache_growth",
     "convergence",

@@ -66,7 +66,7 @@ def learn_runtime(
         *_learn_softcap(twin, ran),
         *_learn_window(twin, device),
         *_learn_padding(twin, device),
-        _learn_cache_length(device),
+        *(_learn_by_probe(name, device) for name in _BY_PROBE),
         *learn_capabilities(twin, device),
         *_learn_generation(model),
     ]
@@ -171,13 +171,24 @@ def _generate(model: Any, ids: Any, mask: Any) -> Any:
     return output[:, ids.shape[1] :]
 
 
-def _learn_cache_length(device: str) -> Finding:
-    row = run_probe("static_cache_length_ignored", ProbeContext(device=device))
-    return Finding(
-        name="cache_length_honoured",
-        value=None if row.outcome == "not_askable" else bool(row.did_it),
-        how="asked for a length in cache_config and counted the positions allocated",
-    )
+# Facts that are what a probe finds: whether the stack did what was asked.
+_BY_PROBE = {
+    "cache_length_honoured": (
+        "static_cache_length_ignored",
+        "asked for a length in cache_config and counted the positions allocated",
+    ),
+    "stored_dtype_kept": (
+        "checkpoint_dtype_without_asking",
+        "saved a tiny float16 model, loaded it without naming a dtype and read its weights'",
+    ),
+}
+
+
+def _learn_by_probe(name: str, device: str) -> Finding:
+    probe_id, how = _BY_PROBE[name]
+    row = run_probe(probe_id, ProbeContext(device=device))
+    value = None if row.outcome == "not_askable" else bool(row.did_it)
+    return Finding(name=name, value=value, how=how)
 
 
 def _learn_generation(model: Any) -> list[Finding]:

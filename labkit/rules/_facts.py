@@ -31,6 +31,7 @@ class RuntimeFacts:
         device_memory_bytes: Memory free for the cache once the weights are loaded.
         fast_bfloat16: Whether bfloat16 runs at the speed of the device's other 16-bit type.
         fast_float16: The same the other way round (many CPUs have no fast float16).
+        stored_dtype_kept: Whether a load that names no dtype keeps the checkpoint's.
         flash_attention_installed: Whether a FlashAttention package imports.
         attention_implementations: Names that ran for this architecture on this device.
         softcap_implementations: Names among them whose result shows the logit soft-cap.
@@ -66,6 +67,7 @@ class RuntimeFacts:
     device_memory_bytes: int | None = None
     fast_bfloat16: bool | None = None
     fast_float16: bool | None = None
+    stored_dtype_kept: bool | None = None
     flash_attention_installed: bool | None = None
     attention_implementations: tuple[str, ...] | None = None
     softcap_implementations: tuple[str, ...] | None = None
