@@ -109,6 +109,24 @@ def admission_table(section: Section) -> pd.DataFrame:
     )
 
 
+def answers_table(section: Section) -> pd.DataFrame:
+    """Return one row a probe: what the stack did, and what admission says beforehand."""
+    return _table(
+        sorted(rows_of(section), key=by_number),
+        {
+            "#": lambda row: _stated(row["number"], missing=NOTHING),
+            "asked for": lambda row: row["asked"],
+            "the stack": lambda row: _outcome(row["outcome"]),
+            "did as asked": lambda row: {True: "yes", False: "no"}.get(row["did_it"], NOTHING),
+            "admission beforehand": lambda row: row["decision"],
+            "reasons": lambda row: (
+                "; ".join(f"{reason['rule']}: {reason['message']}" for reason in row["reasons"])
+                or NOTHING
+            ),
+        },
+    )
+
+
 def _table(
     rows: list[dict[str, Any]], columns: Mapping[str, Callable[[dict[str, Any]], object]]
 ) -> pd.DataFrame:
