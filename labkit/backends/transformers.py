@@ -127,6 +127,7 @@ class TransformersSession:
         longest = max(len(row) for row in rows)
         if not self._started:
             self._started = True
+            _forget_lengths(self.backend.model)
             self._cache = self._new_cache()
             lengths = [len(row) for row in rows]
             if min(lengths) < longest:
@@ -198,6 +199,18 @@ class TransformersSession:
             "rows": ids.shape[0],
             "sdpa": _enabled_sdpa(),
         }
+
+
+def _forget_lengths(model: Any) -> None:
+    """Reset dynamic rotary modules, which keep the longest length of the requests before.
+
+    Without it a prompt's logits depend on what the process has served: the frequencies that a
+    longer request grew stay until one comes that is shorter than the original length.
+    """
+    for module in model.modules():
+        if getattr(module, "rope_type", None) == "dynamic":
+            module.register_buffer("inv_freq", module.original_inv_freq, persistent=False)
+            module.max_seq_len_cached = module.original_max_seq_len
 
 
 def _int_list(value: object) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from labkit.errors import LabError, NotApplicable, NotApplied
 from labkit.experiments.preservation import REFERENCE
 from labkit.harness import Baseline, Lane, Run, compare, follow, greedy
 from labkit.harness.compare import centred_difference
+from labkit.harness.traces import NotFinite
 from labkit.knobs import Prompt
 
 PRECISIONS = ("bfloat16", "float16", "float32")
@@ -39,7 +41,8 @@ class Record:
         case: The case.
         at: What was measured, by precision.
         exact: Distance of the case, computed in float64, from the float64 reference, by prompt:
-            what stays of it when the arithmetic is as good as exact.
+            what stays of it when the arithmetic is as good as exact. Empty where float64
+            overflows (eager attention takes its softmax in float32 even then).
         refused: Why it could not be run, if it could not.
     """
 
@@ -125,7 +128,8 @@ def _measure(record: Record, prompts: Sequence[Prompt], floor: _Floor) -> None:
                     runs[run.prompt] = run
                     seen[run.prompt] = look(run, base, rows, precision=floor.precision)
         if floor.precision == PRECISIONS[-1]:
-            record.exact = dict(_exactly(record, groups, floor))
+            with contextlib.suppress(NotFinite):
+                record.exact = dict(_exactly(record, groups, floor))
     except (NotApplicable, NotApplied) as refusal:
         record.refused = str(refusal)
         return

@@ -15,6 +15,22 @@ from labkit.experiments._passages import load_passages
 from labkit.knobs import Prompt
 
 VOCABULARY = 256
+SHAPE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 128,
+    "intermediate_size": 352,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "max_position_embeddings": 256,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+    # Tied to its input, the output head of a random model repeats the last token.
+    "tie_word_embeddings": False,
+}
+GPT2_SHAPE = {"n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 256}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +78,19 @@ def on_common_grid(model: Any) -> Any:
     return model
 
 
-def _tiny(kind: str, **config: Any) -> models.LoadedModel:
-    settings = getattr(transformers, f"{kind}Config")(**_shape() | config)
+def tiny_model(kind: str, **config: Any) -> Any:
+    """Return a seeded random model of an architecture, no part of which is idle."""
+    own = GPT2_SHAPE if kind == "GPT2" else {}
+    settings = getattr(transformers, f"{kind}Config")(**SHAPE | own | config)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = transformers.AutoModelForCausalLM.from_config(settings).eval()
         _spread(model)
+    return model
+
+
+def _tiny(kind: str, **config: Any) -> models.LoadedModel:
+    model = tiny_model(kind, **config)
     source = models.Source(name=kind, location=kind, revision=None, origin="folder")
     return models.LoadedModel(
         source=source,
@@ -76,24 +99,6 @@ def _tiny(kind: str, **config: Any) -> models.LoadedModel:
         dtype="float32",
         digest="0" * 64,
     )
-
-
-def _shape() -> dict[str, Any]:
-    return {
-        "vocab_size": VOCABULARY,
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "max_position_embeddings": 256,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
-        # Tied to its input, the output head of a random model repeats the last token.
-        "tie_word_embeddings": False,
-    }
 
 
 def _spread(model: Any) -> None:
@@ -112,8 +117,7 @@ def _spread(model: Any) -> None:
 
 
 def _gpt2() -> models.LoadedModel:
-    shape = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 256}
-    return _tiny("GPT2", **shape)
+    return _tiny("GPT2")
 
 
 def _llama() -> models.LoadedModel:
@@ -136,7 +140,7 @@ def _gemma2() -> models.LoadedModel:
     return _tiny(
         "Gemma2",
         sliding_window=16,
-        query_pre_attn_scalar=16,
+        query_pre_attn_scalar=32,
         attn_logit_softcapping=20.0,
         final_logit_softcapping=15.0,
         attn_implementation="eager",

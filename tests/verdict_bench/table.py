@@ -13,9 +13,12 @@ from verdict_bench.running import PRECISIONS, Record
 
 from labkit.harness import judge
 from labkit.harness.compare import significant
+from labkit.harness.staying import growth, judge_growth, judge_remainder
 from labkit.harness.verdict import DIFFERENT, PRESERVING, UNDETERMINED
 
 OURS = "labkit"
+GROWTH = "growth"
+REMAINDER = "float64 remainder"
 FINEST = PRECISIONS[-1]
 PARTNER = {"bfloat16": "float32", "float16": "float32", "float32": "bfloat16"}
 """The second lane that a baseline of each precision is judged with."""
@@ -32,10 +35,16 @@ def _row(record: Record, precision: str) -> dict[str, Any]:
     ratio = measured.lane.ratio()
     effect = _effect(record, FINEST)
     pair = sorted((precision, PARTNER[precision]), key=PRECISIONS.index)
-    verdict = judge([record.at[name].lane for name in pair])
+    coarse, fine = (record.at[name].lane for name in pair)
+    verdict, grown = judge([coarse, fine]), growth(coarse, fine)
     runs = list(measured.lane.runs.values())
     seen = [measured.seen[run.prompt] for run in runs]
-    answers = {OURS: verdict.verdict} | {name: ask(name, runs, seen) for name in CRITERIA}
+    ours = {
+        OURS: verdict.verdict,
+        GROWTH: judge_growth(coarse, fine),
+        REMAINDER: judge_remainder(record.at[FINEST].lane, record.exact),
+    }
+    answers = ours | {name: ask(name, runs, seen) for name in CRITERIA}
     return {
         "subject": record.subject.name,
         "case": record.case.name,
@@ -51,6 +60,9 @@ def _row(record: Record, precision: str) -> dict[str, Any]:
         "slope": verdict.slope.value if verdict.slope else None,
         "slope_low": verdict.slope.low if verdict.slope else None,
         "slope_high": verdict.slope.high if verdict.slope else None,
+        "growth": grown.value if grown else None,
+        "growth_low": grown.low if grown else None,
+        "growth_high": grown.high if grown else None,
         "kl_mean": significant(statistics.fmean(k for run in runs for k in run.kl)),
         "identical": sum(run.identical for run in runs),
         "runs": len(runs),
@@ -75,7 +87,7 @@ def counts_of(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
 
 
 def _names() -> list[str]:
-    return [OURS, *CRITERIA]
+    return [OURS, GROWTH, REMAINDER, *CRITERIA]
 
 
 def _count(rows: Sequence[dict[str, Any]], name: str) -> dict[str, int]:
@@ -91,19 +103,19 @@ def _count(rows: Sequence[dict[str, Any]], name: str) -> dict[str, int]:
         else:
             tally["missed"] += 1
             # Its part that stays is smaller here than what the baseline itself is off by.
-            tally["missed_below_rounding"] += row["effect_here"] < 1
+            tally["missed_below_rounding"] += (row["effect_here"] or 1) < 1
     keys = ("right", "false_alarms", "missed", "missed_below_rounding", "undetermined")
     return {"decisions": len(rows)} | {key: int(tally[key]) for key in keys}
 
 
 def printed(summary: dict[str, Any]) -> str:
     """Return the counts as a table for people."""
-    head = f"{'criterion':16}{'right':>8}{'wrong':>8}{'false alarm':>13}{'missed':>8}{'undet.':>8}"
+    head = f"{'criterion':18}{'right':>8}{'wrong':>8}{'false alarm':>13}{'missed':>8}{'undet.':>8}"
     lines = [head]
     for name, count in summary["criteria"].items():
         wrong = count["false_alarms"] + count["missed"]
         lines.append(
-            f"{name:16}{count['right']:8}{wrong:8}{count['false_alarms']:13}{count['missed']:8}"
+            f"{name:18}{count['right']:8}{wrong:8}{count['false_alarms']:13}{count['missed']:8}"
             f"{count['undetermined']:8}"
         )
     return "\n".join(lines)
