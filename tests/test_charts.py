@@ -42,6 +42,7 @@ CHARTS = {
     "rounding_ratios": lambda: charts.rounding_ratios(sections.preservation()),
     "fallback_matrix": lambda: charts.fallback_matrix(sections.fallbacks()),
     "admission_matrix": lambda: charts.admission_matrix(sections.admission()),
+    "verdict_matrix": lambda: charts.verdict_matrix(sections.verdicts()),
 }
 every_chart = pytest.mark.parametrize("make", [pytest.param(f, id=n) for n, f in CHARTS.items()])
 

@@ -34,7 +34,9 @@ def test_a_report_gets_the_right_verdict(case: dict[str, Any]) -> None:
     lanes = []
     with contextlib.ExitStack() as stack:
         for precision, reference in LANES:
-            plain, exact = (tiny.backend(dtype=name, model=model) for name in (precision, reference))
+            plain, exact = (
+                tiny.backend(dtype=name, model=model) for name in (precision, reference)
+            )
             for text in case.get("under", []):
                 plain = stack.enter_context(parse_option(text).applied(plain))
                 exact = stack.enter_context(parse_option(text).applied(exact))

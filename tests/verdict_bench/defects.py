@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from verdict_bench.cases import DEFECT, case, changed, hooked, rewritten
 
 from labkit.backends.transformers import TransformersBackend, TransformersSession
 from labkit.knobs.layers import _rerouted
+from verdict_bench.cases import DEFECT, case, changed, hooked, rewritten
 
 Backends = Iterator[TransformersBackend]
 

@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from verdict_bench.cases import Case
-from verdict_bench.criteria import Recorder, Seen, look
-from verdict_bench.subjects import Subject
 
 from labkit import models
 from labkit.backends import Backend, Logits
@@ -20,6 +17,9 @@ from labkit.harness import Baseline, Lane, Run, compare, follow, greedy
 from labkit.harness.compare import centred_difference
 from labkit.harness.traces import NotFinite
 from labkit.knobs import Prompt
+from verdict_bench.cases import Case
+from verdict_bench.criteria import Recorder, Seen, look
+from verdict_bench.subjects import Subject
 
 PRECISIONS = ("bfloat16", "float16", "float32")
 

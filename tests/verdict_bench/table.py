@@ -7,18 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from verdict_bench.cases import PRESERVE
-from verdict_bench.criteria import CRITERIA, ask
-from verdict_bench.running import PRECISIONS, Record
-
 from labkit.harness import judge
 from labkit.harness.compare import significant
 from labkit.harness.staying import growth, judge_growth, judge_remainder
 from labkit.harness.verdict import DIFFERENT, PRESERVING, UNDETERMINED
+from verdict_bench.cases import PRESERVE
+from verdict_bench.criteria import CRITERIA, ask
+from verdict_bench.running import PRECISIONS, Record
 
-OURS = "labkit"
+OURS = "slope"
 GROWTH = "growth"
 REMAINDER = "float64 remainder"
+LABKIT = OURS
+"""The rule by which the lab decides today; the other two are candidates for its place."""
 FINEST = PRECISIONS[-1]
 PARTNER = {"bfloat16": "float32", "float16": "float32", "float32": "bfloat16"}
 """The second lane that a baseline of each precision is judged with."""
@@ -42,7 +43,10 @@ def _row(record: Record, precision: str) -> dict[str, Any]:
     ours = {
         OURS: verdict.verdict,
         GROWTH: judge_growth(coarse, fine),
-        REMAINDER: judge_remainder(record.at[FINEST].lane, record.exact),
+        # Where float64 overflows there is no remainder, and the growth has to do.
+        REMAINDER: judge_remainder(record.at[FINEST].lane, record.exact)
+        if record.exact
+        else judge_growth(coarse, fine),
     }
     answers = ours | {name: ask(name, runs, seen) for name in CRITERIA}
     return {
