@@ -22,61 +22,65 @@ MOST_UNDETERMINED = 0.05
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the benchmark, print its table and write its file."""
+    """Run the benchmark, print its table and write its file after each architecture."""
+    from verdict_bench.subjects import SUBJECTS
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, default=ROOT / "data" / "verdicts" / "verdicts.json")
-    parser.add_argument("--subject", action="append", help="part of a name; all by default")
+    parser.add_argument(
+        "--subject",
+        action="append",
+        help="part of an architecture's name; the file's rows of the others stay",
+    )
     chosen = parser.parse_args(arguments)
-    found = measure(chosen.subject)
-    chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    chosen.json.write_text(as_text(found), encoding="utf-8")
+    wanted = [name.lower() for name in chosen.subject or [""]]
+    subjects = [s for s in SUBJECTS if any(name in s.name.lower() for name in wanted)]
+    found = read(chosen.json) if chosen.subject else {}
+    for subject in subjects:
+        found = with_subject(found, subject)
+        chosen.json.parent.mkdir(parents=True, exist_ok=True)
+        chosen.json.write_text(as_text(found), encoding="utf-8")
     report(found)
     return 0 if holds(found["summary"]["criteria"][RULE]) else 1
 
 
-def measure(names: list[str] | None) -> dict[str, Any]:
-    """Run every case on the subjects and return rows and counts."""
+def read(path: Path) -> dict[str, Any]:
+    """Return a stored benchmark, or nothing if there is none of this schema."""
+    stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return stored if stored.get("schema_version") == SCHEMA_VERSION else {}
+
+
+def with_subject(stored: dict[str, Any], subject: Any) -> dict[str, Any]:
+    """Run every case on a subject and put its rows in the place of the stored ones."""
     import torch
     import transformers
     from verdict_bench import defects  # noqa: F401  # registers its cases
     from verdict_bench.cases import CASES
     from verdict_bench.running import run_subject
     from verdict_bench.subjects import SUBJECTS
-    from verdict_bench.table import counts_of, rows_of
+    from verdict_bench.table import rows_of, summarise
 
     began_s = time.perf_counter()
-    records = []
-    for subject in SUBJECTS:
-        if names and not any(name.lower() in subject.name.lower() for name in names):
-            continue
-        since_s = time.perf_counter()
-        records += run_subject(subject, CASES)
-        print(f"{subject.name}: {time.perf_counter() - since_s:.0f} s", file=sys.stderr)
-    rows = rows_of(records)
-    subjects = list(dict.fromkeys(row["subject"] for row in rows))
+    records = run_subject(subject, CASES)
+    elapsed_s = round(time.perf_counter() - began_s, 1)
+    print(f"{subject.name}: {elapsed_s:.0f} s", file=sys.stderr)
+    order = [one.name for one in SUBJECTS]
+    others = [row for row in stored.get("rows", []) if row["subject"] != subject.name]
+    rows = sorted(others + rows_of(records), key=lambda row: order.index(row["subject"]))
+    refused = [one for one in stored.get("refused", []) if one["subject"] != subject.name]
+    refused += [
+        {"subject": subject.name, "case": r.case.name, "why": r.refused}
+        for r in records
+        if r.refused is not None
+    ]
     return {
         "schema_version": SCHEMA_VERSION,
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         "processor": platform.machine(),
-        "summary": {
-            "subjects": subjects,
-            "cases": {
-                truth: len({r["case"] for r in rows if r["truth"] == truth})
-                for truth in ("preserves", "changes", "defect")
-            },
-            "criteria": counts_of(rows),
-            "by_subject": {
-                name: counts_of([row for row in rows if row["subject"] == name])
-                for name in subjects
-            },
-        },
-        "refused": [
-            {"subject": r.subject.name, "case": r.case.name, "why": r.refused}
-            for r in records
-            if r.refused is not None
-        ],
+        "elapsed_s": stored.get("elapsed_s", {}) | {subject.name: elapsed_s},
+        "summary": summarise(rows),
+        "refused": refused,
         "rows": rows,
-        "elapsed_s": round(time.perf_counter() - began_s, 1),
     }
 
 

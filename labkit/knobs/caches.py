@@ -47,7 +47,8 @@ class Rounding:
         levels = 2 ** (int(self.bits or 0) - 1) - 1
         exact = states.to(torch.promote_types(states.dtype, torch.float32))
         scale = exact.abs().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(exact.dtype).tiny)
-        return (exact / (scale / levels)).round_().mul_(scale / levels).to(states.dtype)
+        rounded: Tensor = (exact / (scale / levels)).round_().mul_(scale / levels)
+        return rounded.to(states.dtype)
 
 
 @dataclass(slots=True, kw_only=True)

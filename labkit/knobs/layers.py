@@ -28,7 +28,9 @@ def decoder_linears(model: Any) -> list[nn.Module]:
         NotApplicable: If it has none.
     """
     head = model.get_output_embeddings()
-    found = [m for m in model.modules() if isinstance(m, nn.Linear | Conv1D) and m is not head]
+    found: list[nn.Module] = [
+        m for m in model.modules() if isinstance(m, nn.Linear | Conv1D) and m is not head
+    ]
     if not found:
         raise NotApplicable(f"{type(model).__name__} has no decoder linears.")
     return found
@@ -84,7 +86,8 @@ def _on_grid(values: Tensor, *, axis: int, bits: int) -> Tensor:
     levels = 2 ** (bits - 1) - 1
     exact = values.to(torch.promote_types(values.dtype, torch.float32))
     scale = exact.abs().amax(dim=axis, keepdim=True).clamp(min=torch.finfo(exact.dtype).tiny)
-    return (exact / (scale / levels)).round_().mul_(scale / levels).to(values.dtype)
+    rounded: Tensor = (exact / (scale / levels)).round_().mul_(scale / levels)
+    return rounded.to(values.dtype)
 
 
 def _dynamic(linear: Any, inputs: Tensor, *, bits: int) -> Tensor:

@@ -22,9 +22,8 @@ ROWS_CLOSE = 0.8
 """Share of rows that must be close in those tests."""
 
 KL_CUT_NATS = 0.001
-"""Mean KL divergence below which a variant counts as the same. llama.cpp prints the number
-and leaves the reading to people; this is the lowest cut in common use, a tenth of what an
-8-bit quantisation that is called lossless shows. A larger cut would err more often."""
+"""Mean KL divergence below which a variant counts as the same. llama.cpp prints the number and
+leaves its reading to people, so the cut is ours; the file also counts the errors at others."""
 
 TOP_LOGPROBS = 5
 """Candidates that vLLM's tests ask for when they compare log-probabilities."""

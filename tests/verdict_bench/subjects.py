@@ -175,7 +175,7 @@ SUBJECTS = (
         traits=frozenset({"rope"}),
         make=_embedded,
         prompts=4,
-        prompt_tokens=32,
-        steps=6,
+        prompt_tokens=24,
+        steps=4,
     ),
 )

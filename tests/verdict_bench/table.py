@@ -11,15 +11,16 @@ from labkit.harness import judge
 from labkit.harness.compare import significant
 from labkit.harness.staying import growth, judge_growth, judge_remainder
 from labkit.harness.verdict import DIFFERENT, PRESERVING, UNDETERMINED
-from verdict_bench.cases import PRESERVE
+from verdict_bench.cases import CHANGE, DEFECT, PRESERVE
 from verdict_bench.criteria import CRITERIA, ask
 from verdict_bench.running import PRECISIONS, Record
 
 OURS = "slope"
 GROWTH = "growth"
 REMAINDER = "float64 remainder"
-LABKIT = OURS
-"""The rule by which the lab decides today; the other two are candidates for its place."""
+"""`slope` is the rule by which the lab decides today, the other two are candidates for it."""
+
+KL_CUTS = tuple(10.0**-power for power in range(1, 13))
 FINEST = PRECISIONS[-1]
 PARTNER = {"bfloat16": "float32", "float16": "float32", "float32": "bfloat16"}
 """The second lane that a baseline of each precision is judged with."""
@@ -88,6 +89,28 @@ def _effect(record: Record, precision: str) -> float | None:
 def counts_of(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """Return how often each criterion was right, wrong (which way) and undetermined."""
     return {name: _count([row for row in rows if not row["small"]], name) for name in _names()}
+
+
+def summarise(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return subjects, cases by truth, and the counts of each criterion, in all and by subject."""
+    subjects = list(dict.fromkeys(row["subject"] for row in rows))
+    return {
+        "subjects": subjects,
+        "cases": {
+            truth: len({row["case"] for row in rows if row["truth"] == truth})
+            for truth in (PRESERVE, CHANGE, DEFECT)
+        },
+        "too_small": sum(row["small"] for row in rows),
+        "criteria": counts_of(rows),
+        "mean_kl_wrong_by_cut": {f"{cut:g}": _kl_wrong(rows, cut) for cut in KL_CUTS},
+        "by_subject": {n: counts_of([r for r in rows if r["subject"] == n]) for n in subjects},
+    }
+
+
+def _kl_wrong(rows: Sequence[dict[str, Any]], cut_nats: float) -> int:
+    """Return how many decisions a cut on the mean KL divergence gets wrong."""
+    counted = [row for row in rows if not row["small"]]
+    return sum((r["kl_mean"] < cut_nats) != (r["should_be"] == PRESERVING) for r in counted)
 
 
 def _names() -> list[str]:
