@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labkit import record
-from labkit.errors import RunError
+from labkit.errors import ResultsError, RunError
 from labkit.files import find_root, shown, write_atomically
-from labkit.results import SECTIONS, read_results, resolve_run_dir
+from labkit.results import RESULTS_NAME, SECTIONS, read_results, resolve_run_dir
 
 PUBLISHED = "results/published-cpu"
 STAGE = "book/run"
 SITE = "_build/html"
+NOTEBOOKS = tuple(f"{number:02}_{name}.ipynb" for number, name in enumerate(SECTIONS, start=1))
 _LOG_LINES = 30
 # The package has no __main__, and a script on PATH may belong to another environment.
 _CALL = "from jupyter_book.cli.main import main; main()"
@@ -26,27 +27,51 @@ def choose_run(run: str | Path | None = None, *, root: Path | None = None) -> Pa
     if run:
         return resolve_run_dir(run)
     top = root or find_root()
-    own = [folder for folder in (top / "results").glob("*") if _is_own_finished(folder)]
-    return max(own, key=_finished_utc, default=top / PUBLISHED)
-
-
-def _is_own_finished(folder: Path) -> bool:
-    """Return whether a folder holds a finished chapter of the reader's own."""
-    if folder.name.startswith("published-") or not (folder / record.RECORD_NAME).is_file():
-        return False
-    run = record.read_record(folder)
-    return run.command == "chapter" and run.status == "finished"
+    own = {}
+    for folder in sorted((top / "results").glob("*")):
+        if not folder.name.startswith("published-") and (folder / record.RECORD_NAME).is_file():
+            own[folder] = _finished_utc(folder)
+    return max((folder for folder in own if own[folder]), key=own.__getitem__, default=None) or (
+        top / PUBLISHED
+    )
 
 
 def _finished_utc(folder: Path) -> str:
-    return record.read_record(folder).finished_utc or ""
+    """Return when a whole chapter ended in a folder, or "" if none did."""
+    try:
+        run = record.read_record(folder)
+        whole = run.command == "chapter" and not lacks_of(folder)
+    except ResultsError as error:
+        print(f"warning: {shown(folder)} is passed over. {error}", file=sys.stderr)
+        return ""
+    return (run.finished_utc or "") if whole else ""
+
+
+def lacks_of(run_dir: Path) -> list[str]:
+    """Name what a run lacks of a whole chapter: its end, notebooks, sections.
+
+    Raises:
+        ResultsError: If its results or its record cannot be read.
+    """
+    status = record.read_record(run_dir).status
+    lacks = [] if status == "finished" else [f"status={status!r} in place of 'finished'"]
+    lacks += [
+        f"no executed/{name}" for name in NOTEBOOKS if not (run_dir / "executed" / name).is_file()
+    ]
+    has_results = (run_dir / RESULTS_NAME).is_file()
+    results = read_results(run_dir) if has_results else dict.fromkeys(SECTIONS)
+    missing = [name for name in SECTIONS if results[name] is None]
+    if missing:
+        lacks.append(f"no section{'s' if missing[1:] else ''} {', '.join(missing)}")
+    return lacks
 
 
 def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
     """Copy a run's executed notebooks, and a page about the run, to where the book reads them.
 
     Raises:
-        RunError: If the run has no executed notebooks.
+        RunError: If the run lacks a notebook or a section, or did not end well; each is named,
+            and what was staged before stays.
         ResultsError: If its results or its record cannot be read.
     """
     executed = sorted(run_dir.glob("executed/[0-9][0-9]_*.ipynb"))
@@ -56,6 +81,11 @@ def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
             f"The book must show a run with executed notebooks; got run={shown(run_dir)} without "
             "any. Make one with `labkit chapter --profile quick`."
         )
+    if lacks := lacks_of(run_dir):
+        raise RunError(
+            f"The book must show a whole run; got run={shown(run_dir)} with {'; '.join(lacks)}. "
+            "Call `labkit chapter` on that folder again: what is finished is kept."
+        )
     page = describe_run(record.read_record(run_dir), read_results(run_dir))
     stage = (root or find_root()) / STAGE
     shutil.rmtree(stage, ignore_errors=True)
@@ -64,6 +94,22 @@ def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
         shutil.copyfile(path, stage / path.name)
     write_atomically(stage / "about_this_run.md", page)
     return stage
+
+
+def copy_source(target: Path, *, root: Path | None = None) -> Path:
+    """Copy the book's pages and settings, so that another run can be built beside one's own.
+
+    Args:
+        target: The folder; what a copy before left there is replaced.
+        root: The clone.
+    """
+    top = root or find_root()
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(target / "book", ignore_errors=True)
+    shutil.copytree(top / "book", target / "book", ignore=shutil.ignore_patterns("run"))
+    for name in ("_config.yml", "_toc.yml"):
+        shutil.copyfile(top / name, target / name)
+    return target
 
 
 def describe_run(run: record.RunRecord, results: Mapping[str, object]) -> str:

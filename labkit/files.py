@@ -16,6 +16,7 @@ from labkit.errors import ResultsError, RunError
 
 _MARKS = ("pyproject.toml", "data", "notebooks")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)
 
 
 def find_root(start: Path | None = None) -> Path:
@@ -136,10 +137,20 @@ def disk_error(error: OSError, *, path: Path, needed_bytes: int) -> RunError:
             f"needed_bytes={needed_bytes}, free_bytes={_free_bytes(path)}. "
             "Free some space and call the same command again; the file before it is untouched."
         )
+    if error.errno in _IN_THE_WAY:
+        return RunError(
+            f"The file must stand in a folder, and a file is in its way; got path={shown(path)}, "
+            f"in the way={shown(_file_above(path))}. Move that file, or name another folder."
+        )
     return RunError(
         f"The file must be writable; got path={shown(path)}, error={error.strerror}. "
         "Check the folder's owner and mode, then call the same command again."
     )
+
+
+def _file_above(path: Path) -> Path:
+    """Return the file that stands where a folder of the path should."""
+    return next((folder for folder in path.parents if folder.is_file()), path)
 
 
 def _free_bytes(path: Path) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from labkit.errors import ResultsError
 from labkit.files import canonical_json, digest_of, disk_error, dump_json, shown
 
 
@@ -27,7 +28,7 @@ class Journal:
         self.path = path
         self._values: dict[tuple[str, str], object] = {}
         self.problems: list[str] = []
-        content = path.read_bytes() if path.exists() else b""
+        content = _read(path)
         self._ends_clean = content.endswith(b"\n") or not content
         for number, line in enumerate(content.split(b"\n"), start=1):
             if line:
@@ -76,16 +77,27 @@ class Journal:
             stored = json.loads(line)
             check = stored.pop("check")
             unit, digest, value = stored["unit"], stored["digest"], stored["value"]
+            expected = _check_of(stored)
         except (ValueError, KeyError, TypeError, AttributeError):
             self._skip(number, "torn or not JSON")
             return
-        if check != _check_of(stored):
+        if check != expected:
             self._skip(number, f"its checksum does not fit its unit {unit!r}")
             return
         self._values[unit, digest] = value
 
     def _skip(self, number: int, why: str) -> None:
-        self.problems.append(f"{shown(self.path)} line {number}: {why}; its unit runs again.")
+        self.problems.append(f"{self.path.name} line {number}: {why}; its unit runs again.")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise ResultsError(
+            f"A journal must be a readable file; got path={shown(path)}, error={error.strerror}. "
+            "Move it away and call the same command again."
+        ) from error
 
 
 def _check_of(entry: Mapping[str, object]) -> str:

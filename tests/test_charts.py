@@ -24,6 +24,7 @@ from labkit.charts.rounding import convergence_labels, convergence_points
 from labkit.charts.source import NOT_MEASURED
 from labkit.charts.style import significant
 from labkit.errors import LabError, ResultsError
+from labkit.probes import list_probes
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "data/reference/source_figures.json"
@@ -169,6 +170,72 @@ def test_probe_that_cannot_be_asked_is_grey_and_not_a_difference(ours: None) -> 
     assert spec["description"].endswith("Outcomes differ at probe 13.")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "did_it", "shade"),
+    [
+        pytest.param("refused", False, "refused", id="refused"),
+        pytest.param("warned", True, "warned", id="warned"),
+        pytest.param("silent", True, "silent, did it", id="honoured"),
+        pytest.param("silent", False, "silent, did not", id="substituted"),
+        pytest.param("silent", None, "silent", id="not-measured"),
+        pytest.param("not_askable", None, "not askable", id="not-askable"),
+    ],
+)
+def test_silence_is_coloured_by_what_was_done(
+    outcome: str, did_it: bool | None, shade: str, ours: None
+) -> None:
+    """Silence that did as asked and silence that did something else have colours of their own."""
+    section = sections.fallbacks()
+    section["rows"][0] |= {"outcome": outcome, "did_it": did_it}
+    spec = stored(charts.fallback_matrix(section))
+    cell = rows_in(spec, spec["layer"][0])[0]
+    scale = spec["layer"][0]["encoding"]["color"]["scale"]
+
+    assert cell["shade"] == shade
+    assert shade in scale["domain"]
+    assert len(set(scale["range"])) == len(scale["domain"]) == len(scale["range"])
+
+
+def test_probes_are_told_apart_in_a_few_letters(ours: None) -> None:
+    """The labels of all real probes differ within what a phone shows of them."""
+    section = sections.fallbacks()
+    names = [probe.id for probe in list_probes("thirteen")]
+    for row, name in zip(section["rows"], names, strict=True):
+        row |= {"probe": name, "number": None}
+    spec = stored(charts.fallback_matrix(section))
+    labels = {cell["probe"][3:25] for cell in rows_in(spec, spec["layer"][0])}
+
+    assert len(labels) == 13
+
+
+def test_a_rule_has_one_mark_a_case(ours: None) -> None:
+    """Two reasons of one rule make one mark, with the stricter outcome and both messages."""
+    section = sections.admission()
+    row = section["rows"][1]
+    first = row["reasons"][0] | {"outcome": "warn", "message": "the first"}
+    row["reasons"] = [first, first | {"outcome": "reject", "message": "the second"}]
+    spec = stored(charts.admission_matrix(section))
+    marks = [
+        cell
+        for cell in rows_in(spec, spec["layer"][0])
+        if cell["case"].startswith("2 ") and cell["rule"] == first["rule"]
+    ]
+
+    assert [(mark["outcome"], mark["message"]) for mark in marks] == [
+        ("reject", "the first; the second")
+    ]
+
+
+def test_headings_of_rules_are_not_cut(ours: None) -> None:
+    """The rules' names stand upright above their columns, so that none leaves the frame."""
+    axis = stored(charts.admission_matrix(sections.admission()))["layer"][0]["encoding"]["x"][
+        "axis"
+    ]
+
+    assert axis["labelAngle"] == -90
+    assert axis["labelLimit"] >= 180
+
+
 @pytest.mark.parametrize("name", ["boundary", "margins", "convergence", "rounding_ratios"])
 def test_missing_section_is_refused(name: str) -> None:
     """A chart of an experiment that was not run says so by name."""
@@ -300,6 +367,47 @@ def test_tables_say_what_is_not_known() -> None:
     assert [len(table) for table in tables] == [7, 13, 13, 12]
 
 
+def test_a_declared_precision_has_no_ratio() -> None:
+    """An option whose arithmetic is declared shows no ratio, and its verdict says why."""
+    section = sections.preservation()
+    section["rows"][6] |= {"declared": True}
+    table = charts.preservation_table(section)
+
+    assert (
+        list(table.loc["float32 arithmetic", ["rounding ratio", "ratio in float32"]]) == ["–"] * 2
+    )
+    assert table.loc["float32 arithmetic", "verdict"] == "preserving (declared)"
+    assert table.loc["eager attention", "verdict"] == "preserving"
+
+
+def test_a_probes_row_stays_low() -> None:
+    """What was said, the stand-in and why a probe was not asked share one short cell."""
+    section = sections.fallbacks()
+    section["rows"][2] |= {"said": "word " * 200, "stand_in": "a template " * 60}
+    table = charts.fallbacks_table(section)
+    cells = list(table["said, and noted"])
+
+    assert max(map(len, cells)) <= 240
+    assert "stand-in: a template" in cells[2]
+    assert cells[10] == "not askable here: this device has no such unit"
+    assert cells[0] == "–"
+
+
+def test_no_divergence_is_not_unmeasured() -> None:
+    """Where runs were made and none diverged, the side-by-side table says so."""
+    section = sections.preservation()
+    row = next(row for row in section["rows"] if row["knob"] == "quantised_weights_8")
+    row |= {"diverged": 0, "max_margin_at_divergence": None}
+    reference = charts.load_reference(REFERENCE)
+    what = "largest baseline margin at a divergence with int8 weights"
+    table = charts.side_by_side("preservation", section, reference)
+    assert table.loc[what, "this run"] == "no divergence"
+
+    row["runs"] = 0
+    table = charts.side_by_side("preservation", section, reference)
+    assert table.loc[what, "this run"] == NOT_MEASURED
+
+
 def test_tables_show_every_word(ours: None) -> None:
     """A long reason is shown whole in a notebook."""
     section = sections.admission()
@@ -397,8 +505,6 @@ def test_reference_figures_name_their_section_once() -> None:
 def test_every_reference_figure_has_ours(run: str) -> None:
     """In a published run each figure of the source has a number of ours to stand beside it."""
     path = ROOT / "results" / run / "results.json"
-    if not path.is_file():
-        pytest.skip(f"no results at results/{run}: publish that run first")
     results = json.loads(path.read_text(encoding="utf-8"))
     ours = {
         key

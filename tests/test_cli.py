@@ -171,6 +171,15 @@ def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixtur
     assert "--json" in text or command == "models"
 
 
+def test_the_book_says_which_run_it_shows_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help names the reader's own last finished run before the published one."""
+    with pytest.raises(SystemExit):
+        main(["book", "--help"])
+
+    help_text = " ".join(capsys.readouterr().out.split())
+    assert "default: your last finished one, else the published one" in help_text
+
+
 def test_each_example_is_a_command_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
     """The examples of the help texts are accepted by the parser itself."""
     parser = build_parser()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import subprocess
+import sysconfig
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,6 +158,24 @@ def test_a_compiler_that_hangs_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -
     assert device_facts.compiles("cpu") is False
 
 
+def missing_to_compile() -> list[str]:
+    """Name what this machine lacks of what compiling on a CPU takes."""
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    has = {
+        "C++ compiler": bool(shutil.which("g++") or shutil.which("c++")),
+        "Python.h": header.is_file(),
+    }
+    return [name for name, there in has.items() if not there]
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a compiler and without Python's headers, the reason for a skip names both."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+
+    assert missing_to_compile() == ["C++ compiler", "Python.h"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiler", "works"),
@@ -167,6 +188,8 @@ def test_compiling_is_tried(monkeypatch: pytest.MonkeyPatch, compiler: str, work
     """A small function compiles with a compiler and does not without one."""
     if compiler:
         monkeypatch.setenv("CXX", compiler)
+    elif missing := missing_to_compile():
+        pytest.skip(f"no {' and no '.join(missing)}: run `apt-get install g++ python3-dev`")
 
     assert device_facts.compiles("cpu") is works
 

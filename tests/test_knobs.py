@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 from collections.abc import Iterator
@@ -60,7 +61,9 @@ def _moved(option: Option) -> float:
     ids = tiny.prompt_ids(backend, tokens=90)
     plain = backend.next_logits(ids)
     with option.applied(backend) as variant:
-        steps = follow(variant, [ids], [[4, 5]], expect=option.expected())
+        group = [Prompt(name="p", ids=tuple(ids))]
+        expected = {} if option.knob.group else option.expected(group)
+        steps = follow(variant, [ids], [[4, 5]], expect=expected)
         changed = next(iter(steps))[0]
     again = backend.next_logits(ids)
 
@@ -173,14 +176,13 @@ def test_a_rescaling_by_one_is_reported_as_not_applied() -> None:
 
 
 def test_a_padded_batch_shortens_all_but_the_first_of_a_group() -> None:
-    """Rows of a group differ in length, keep their ends, and the first is untouched."""
+    """Rows of a group differ in length and keep their ends; none is left alone."""
     prompts = [Prompt(name=f"p{i}", ids=tuple(range(i, i + 90))) for i in range(5)]
     groups = BY_SLUG["padded_batch_4"].groups(prompts)
 
-    assert [len(group) for group in groups] == [4, 1]
+    assert [len(group) for group in groups] == [5]
     assert groups[0][0] == prompts[0]
-    assert groups[1][0] == prompts[4]
-    assert len({len(row.ids) for row in groups[0]}) == 4
+    assert len({len(row.ids) for row in groups[0]}) == 5
     assert all(row.ids[-1] == p.ids[-1] for row, p in zip(groups[0], prompts, strict=False))
 
 
@@ -195,6 +197,8 @@ def test_a_padded_batch_shortens_all_but_the_first_of_a_group() -> None:
         ("no_such_module:my_knob", "could not import the knob no_such_module:my_knob"),
         ("math:sqrt", r"math:sqrt must be made with @labkit\.knobs\.knob"),
         ("", "unknown knob ''"),
+        ("..:x", "could not import the knob ..:x"),
+        ("chunked_prefill:64", "Try 'chunked_prefill:chunk=64'"),
     ],
 )
 def test_a_broken_option_is_refused_by_name(text: str, says: str) -> None:
@@ -210,14 +214,53 @@ def test_a_broken_option_is_refused_by_name(text: str, says: str) -> None:
         ("window:size=0", "size=0"),
         ("window:sinks=-1", "sinks=-1"),
         ("sdpa_kernel:kernel=fast", "got 'fast'"),
-        ("padded_batch:rows=0", "rows=0"),
+        ("padded_batch:rows=1", "rows=1"),
+        ("rope_scaling:factor=nan", "factor=nan"),
+        ("quantised_weights:bits=1", "bits=1"),
     ],
 )
 def test_a_value_out_of_range_is_refused(text: str, says: str) -> None:
-    """A parameter that makes no sense is refused before anything runs."""
-    option = parse_option(text)
-    with pytest.raises(KnobError, match=says), option.applied(tiny.backend()):
+    """A parameter that makes no sense is refused when the option is read."""
+    with pytest.raises(KnobError, match=says):
+        parse_option(text)
+
+
+def test_a_window_does_not_apply_where_the_model_has_its_own() -> None:
+    """A model with sliding layers of its own is not given a second window over their cache."""
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=16,
+    )
+    backend = tiny.backend(model=MistralForCausalLM(config).eval())
+    option = parse_option("window:size=8")
+
+    with pytest.raises(NotApplicable, match="window of its own"), option.applied(backend):
         pass
+
+
+def test_a_kernel_that_the_device_lacks_does_not_apply() -> None:
+    """A kernel that cannot run here is reported so, not raised as torch's own error."""
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    option = parse_option("sdpa_kernel:kernel=cudnn")
+
+    with pytest.raises(NotApplicable, match="'cudnn' does not run"), option.applied(tiny.backend()):
+        pass
+
+
+def test_options_that_differ_in_sign_differ_in_name() -> None:
+    """A minus sign and a decimal point survive in the name that keys are made of."""
+    option = parse_option("rope_scaling:factor=0.5")
+    minus = dataclasses.replace(option, params={"factor": -0.5})
+
+    assert option.slug != minus.slug
 
 
 def test_a_users_knob_needs_no_change_here(monkeypatch: pytest.MonkeyPatch) -> None:

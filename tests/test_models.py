@@ -34,11 +34,12 @@ def test_the_embedded_model_has_two_names() -> None:
 
 
 def test_a_hub_id_needs_a_revision() -> None:
-    """A hub id without a revision is refused, since its weights could not be named again."""
-    with pytest.raises(ModelError, match="'owner/name' without one"):
-        models.resolve("owner/name")
+    """A hub id without a full commit is refused, since a branch can move to other weights."""
+    for revision in (None, "main", "abc"):
+        with pytest.raises(ModelError, match=f"'owner/name', revision={revision!r}"):
+            models.resolve("owner/name", revision=revision)
 
-    assert models.resolve("owner/name", revision="abc").origin == "hub"
+    assert models.resolve("owner/name", revision="0123456789" * 4).origin == "hub"
 
 
 @pytest.mark.parametrize("name", ["smollm3", "./missing", "a/b/c", "/nowhere/at/all"])
@@ -124,6 +125,42 @@ def test_a_truncated_weights_file_is_refused(folder: Path, tmp_path: Path) -> No
 
     with pytest.raises(ModelError, match="could not load 'broken'"):
         models.load(str(broken))
+
+
+def test_missing_weights_are_never_filled_at_random(folder: Path, tmp_path: Path) -> None:
+    """A checkpoint that lacks a weight is refused by the weight's name."""
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    holed = tmp_path / "holed"
+    shutil.copytree(folder, holed)
+    weights = load_file(holed / "model.safetensors")
+    del weights["model.layers.1.self_attn.q_proj.weight"]
+    save_file(weights, holed / "model.safetensors", metadata={"format": "pt"})
+
+    with pytest.raises(ModelError, match=r"lacks 1 .* model\.layers\.1\.self_attn\.q_proj"):
+        models.load(str(holed))
+
+
+def test_changed_files_of_the_embedded_model_are_found(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A converted file that no longer has its digest is refused, with the commands to mend it."""
+    import json
+    import shutil
+
+    place = tmp_path / "embedded"
+    shutil.copytree(folder, place)
+    names = ("model.safetensors", "config.json")
+    digests = {name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in names}
+    (place / "digests.json").write_text(json.dumps(digests))
+    monkeypatch.setattr(models, "model_folder", lambda name: place)
+    models.load()
+    (place / "config.json").write_text((place / "config.json").read_text() + " ")
+
+    with pytest.raises(ModelError, match=r"config\.json.*labkit models remove smollm2"):
+        models.load()
 
 
 # ---- fetching ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import yaml
 from conftest import read_cases
 
 from labkit.errors import ProfileError
-from labkit.profiles import Profile, load_profile, parse_profile, profile_names
+from labkit.profiles import Profile, load_profile, parse_profile, profile_names, write_profile
 
 
 def as_yaml(profile: Profile, case: dict) -> str:
@@ -93,6 +93,65 @@ def test_a_profile_of_ones_own_is_read_from_its_file(tmp_path: Path, quick: Prof
     assert load_profile(own).steps == 3
     with pytest.raises(ProfileError, match=r"got path=.*gone\.yaml"):
         load_profile(tmp_path / "gone.yaml")
+
+
+def test_a_relative_file_is_found_from_any_folder(
+    tmp_path: Path, quick: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path relative to the clone is found from elsewhere; one in the working folder comes first.
+
+    Notebooks run in their own folder, and get their profile's path relative to the clone.
+    """
+    monkeypatch.chdir(tmp_path)
+    assert load_profile("data/profiles/quick.yaml") == quick
+
+    near = tmp_path / "data" / "profiles" / "quick.yaml"
+    near.parent.mkdir(parents=True)
+    near.write_text(as_yaml(quick, {"change": {"steps": 3}}))
+    assert load_profile("data/profiles/quick.yaml").steps == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"name: \xff\xfe", "UTF-8", id="another-encoding"),
+        pytest.param(None, "A profile's file must exist", id="a-folder"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    """A file in another encoding and a folder are refused by name, without a traceback."""
+    own = tmp_path / "mine.yaml"
+    own.mkdir() if content is None else own.write_bytes(content)
+
+    with pytest.raises(ProfileError, match=message) as refusal:
+        load_profile(own)
+
+    assert "mine.yaml" in str(refusal.value)
+
+
+def test_a_file_that_cannot_be_read_is_refused(
+    tmp_path: Path, quick: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that the reader may not open is refused with the system's reason."""
+    own = tmp_path / "mine.yaml"
+    own.write_text(as_yaml(quick, {}))
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(ProfileError, match=r"mine\.yaml, error=Permission denied"):
+        load_profile(own)
+
+
+def test_a_written_profile_reads_back_equal(tmp_path: Path, quick: Profile) -> None:
+    """A profile that was written to a file is the profile that is read from it."""
+    changed = dataclasses.replace(quick, knobs=("float32",), description="Größer: 'x' # y")
+    write_profile(changed, tmp_path / "quick.yaml")
+
+    assert load_profile(tmp_path / "quick.yaml") == changed
 
 
 def test_a_profile_cannot_be_changed(quick: Profile) -> None:

@@ -123,11 +123,12 @@ def test_a_full_disk_leaves_the_old_file(
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """A file in the way of the run folder is refused with its path, not with a traceback."""
+    """A file in the way of the run folder is refused with its path and what to do about it."""
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(RunError, match="must be writable"):
-        RunFolder(tmp_path / "file" / "run")
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(RunError, match="must stand in a folder, and a file is in its way"):
+            RunFolder(path)
 
 
 def test_a_second_process_is_refused_with_the_holder(tmp_path: Path) -> None:

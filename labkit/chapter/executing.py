@@ -111,8 +111,8 @@ def _keep_failed(path: Path, *, output: Path, failed: Path, error: Exception) ->
         write_notebook(failed, normalise(notebook))
         kept = f" The partly run copy is {shown(failed)}."
     return RunError(
-        f"{path.stem} failed in {cause}.{kept} Mend the cause and call the same command again: "
-        "what is finished is kept."
+        f"{path.stem} failed in {cause.rstrip('.')}.{kept} Mend the cause and call the same "
+        "command again: what is finished is kept."
     )
 
 

@@ -14,7 +14,7 @@ from labkit.chapter.executing import Parameters, check_parameters, execute_into_
 from labkit.chapter.resuming import Plan
 from labkit.errors import ResultsError, RunError
 from labkit.files import find_root, shown
-from labkit.profiles import Profile, load_profile
+from labkit.profiles import Profile, load_profile, profile_names, write_profile
 from labkit.progress import Progress, listening
 from labkit.results import OWNER_VARIABLE, RunFolder
 
@@ -66,7 +66,8 @@ def run_chapter(
     """Execute the notebooks that are not finished, into one run folder.
 
     Args:
-        profile: Sizes, model and device; its name is handed to each notebook.
+        profile: Sizes, model and device. One of the lab's own is handed to each notebook by its
+            name, any other by a file that is written into the run's folder.
         run: The run's folder; `results/<profile>` by default.
         notebooks: The notebooks; the chapter's own by default.
         say: Receives one line a step.
@@ -80,16 +81,24 @@ def run_chapter(
     paths = notebooks or notebook_paths()
     run_dir = Path(run) if run else Path("results") / profile.name
     with RunFolder(run_dir) as folder, _owning(folder):
-        parameters = {"profile": profile.name, "run_dir": shown(folder.path)}
+        own = None if _is_the_labs(profile) else folder.path / f"{profile.name}.yaml"
+        parameters = {
+            "profile": shown(own) if own else profile.name,
+            "run_dir": shown(folder.path),
+        }
         for path in paths:
             check_parameters(path, parameters)
+        if own:
+            write_profile(profile, own)
         plan = Plan(folder=folder, parameters=parameters, profile=profile, paths=paths)
         todo = [path for path in paths if not plan.is_done(path)]
         reused = tuple(path.stem for path in paths if path not in todo)
         for name in reused:
             say(f"{name}: unchanged since it ran, kept")
         if todo or not _is_finished(folder):
-            with _recorded(folder, profile=profile, parameters=parameters):
+            # Their names without their place, which may lie outside the clone.
+            passed = {"profile": own.name if own else profile.name, "run": folder.path.name}
+            with _recorded(folder, profile=profile, parameters=passed):
                 for path in todo:
                     _execute_one(path, plan=plan, say=say, bar=bar or _no_bar)
     return ChapterRun(
@@ -117,6 +126,11 @@ def store_outputs(*, notebooks: list[Path] | None = None, say: Say = print) -> N
         for path in notebooks or notebook_paths():
             say(f"{path.stem}: running")
             execute_into_place(path, path, parameters={}, scratch=scratch.path)
+
+
+def _is_the_labs(profile: Profile) -> bool:
+    """Return whether a profile is, in every field, the lab's own of its name."""
+    return profile.name in profile_names() and load_profile(profile.name) == profile
 
 
 @contextmanager

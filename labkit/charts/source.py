@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from labkit.charts.style import Section, significant
 from labkit.errors import ResultsError
 
 NOT_MEASURED = "not measured here"
+NO_DIVERGENCE = "no divergence"
+# Such a number is missing where no run diverged; the count of runs bears the same beginning.
+_AT_DIVERGENCE = re.compile(r"(.+[._])(?:max_margin_at_divergence|mean_first_divergence_share)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,12 @@ def side_by_side(
 
 
 def _ours(numbers: Mapping[str, Any], figure: SourceFigure) -> str:
-    if figure.ours is None or numbers.get(figure.ours, "none") == "none":
+    if figure.ours is None:
         return NOT_MEASURED
+    if numbers.get(figure.ours, "none") == "none":
+        place = _AT_DIVERGENCE.fullmatch(figure.ours)
+        ran = place and numbers.get(f"{place[1]}runs", 0)
+        return NO_DIVERGENCE if ran else NOT_MEASURED
     return _shown(numbers[figure.ours], unit=figure.unit)
 
 

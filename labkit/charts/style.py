@@ -26,13 +26,18 @@ DIGITS = 4
 # Near to Okabe and Ito's colours, which colour-blind readers tell apart; each has a contrast of at
 # least 3 to white and to the book's dark page.
 KINDS = {"runtime": "#2f7fb8", "model": "#d55e00", "control": "#1b9e77"}
-OUTCOMES = {
+OUTCOMES = ("refused", "warned", "silent", "not_askable")
+OUTCOME_WORDS = {"not_askable": "not askable"}
+AS_ASKED, SOMETHING_ELSE, EFFECT_UNKNOWN = "silent, did it", "silent, did not", "silent"
+# Silence is told apart by what was done: as asked is fine, something else is the worst.
+SHADES = {
     "refused": "#7fb3d9",
     "warned": "#f0b93a",
-    "silent": "#e8834a",
-    "not_askable": "#b4b9be",
+    AS_ASKED: "#7cc7a8",
+    EFFECT_UNKNOWN: "#d9c3b0",
+    SOMETHING_ELSE: "#e8834a",
+    "not askable": "#b4b9be",
 }
-OUTCOME_WORDS = {"not_askable": "not askable"}
 DECISIONS = {"accept": "#7cc7a8", "warn": "#f0b93a", "reject": "#e8834a"}
 CELL_TEXT = "#15191d"
 

@@ -48,8 +48,10 @@ def preservation_table(section: Section) -> pd.DataFrame:
             "kind": lambda row: row["kind"],
             "identical": lambda row: f"{row['identical']} of {row['runs']}",
             "rounding ratio": _ratio,
-            "ratio in float32": lambda row: _number(row.get("ratio_float32")),
-            "verdict": lambda row: _stated(row.get("verdict"), missing=NOTHING),
+            "ratio in float32": lambda row: (
+                NOTHING if row.get("declared") else _number(row.get("ratio_float32"))
+            ),
+            "verdict": _verdict,
             "first difference (mean, share of output)": lambda row: _percent(
                 row.get("mean_first_divergence_share")
             ),
@@ -85,8 +87,7 @@ def fallbacks_table(section: Section) -> pd.DataFrame:
             "did as asked": lambda row: {True: "yes", False: "no"}.get(row["did_it"], NOTHING),
             "substituted": lambda row: "yes" if row.get("substituted") else "no",
             "source chapter": lambda row: _outcome(row.get("source_outcome")),
-            "the stack said": lambda row: _first_line(row.get("said")),
-            "note": _note,
+            "said, and noted": _said_and_noted,
         },
     )
 
@@ -172,26 +173,35 @@ def _experts(row: Mapping[str, Any]) -> str:
 
 
 def _ratio(row: Mapping[str, Any]) -> str:
-    if row.get("ratio") is None:
+    if row.get("declared") or row.get("ratio") is None:
         return NOTHING
     if row.get("ratio_low") is None or row.get("ratio_high") is None:
         return _number(row["ratio"])
     return f"{row['ratio']:.3g} ({row['ratio_low']:.3g} to {row['ratio_high']:.3g})"
 
 
+def _verdict(row: Mapping[str, Any]) -> object:
+    verdict = _stated(row.get("verdict"), missing=NOTHING)
+    return f"{verdict} (declared)" if row.get("declared") else verdict
+
+
 def _outcome(value: str | None) -> str:
     return NOTHING if value is None else OUTCOME_WORDS.get(value, value)
 
 
-def _first_line(said: str | None, *, limit: int = 140) -> str:
-    line = next((line.strip() for line in (said or "").splitlines() if line.strip()), NOTHING)
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def _note(row: Mapping[str, Any]) -> str:
-    notes = []
+def _said_and_noted(row: Mapping[str, Any]) -> str:
+    """Join the first line that the stack said and our notes, each cut so that the row stays low."""
+    parts = [_first_line(row.get("said"))]
     if row.get("stand_in"):
-        notes.append(f"stand-in: {row['stand_in']}")
+        parts.append(f"stand-in: {row['stand_in']}")
     if row.get("why_not_askable"):
-        notes.append(f"not askable here, because {row['why_not_askable']}")
-    return "; ".join(notes) or NOTHING
+        parts.append(f"not askable here: {row['why_not_askable']}")
+    return "; ".join(_cut(part, limit=100) for part in parts if part) or NOTHING
+
+
+def _first_line(said: str | None) -> str:
+    return next((line.strip() for line in (said or "").splitlines() if line.strip()), "")
+
+
+def _cut(text: str, *, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

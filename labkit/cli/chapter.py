@@ -35,7 +35,16 @@ def add_to(subparsers: Subparsers) -> None:
         summary="Build the book from a run that is finished.",
         example="labkit book --run results/cpu",
     )
-    book.add_argument("--run", metavar="FOLDER", help="the run shown (default: the published one)")
+    book.add_argument(
+        "--run",
+        metavar="FOLDER",
+        help="the run shown (default: your last finished one, else the published one)",
+    )
+    book.add_argument(
+        "--into",
+        metavar="FOLDER",
+        help="build a copy of the book there and leave yours as it is",
+    )
     add_json_option(book)
     book.set_defaults(execute=execute_book)
 
@@ -65,17 +74,18 @@ def execute_book(args: argparse.Namespace) -> int:
     from labkit.book import choose_run
 
     run_dir = choose_run(args.run)
-    page = _build(run_dir)
+    page = _build(run_dir, into=Path(args.into) if args.into else None)
     _report({"run": str(run_dir), "book": str(page)}, as_json=args.json)
     return EXIT_HOLDS
 
 
-def _build(run_dir: Path) -> Path:
-    from labkit.book import build_book, stage_run
+def _build(run_dir: Path, *, into: Path | None = None) -> Path:
+    from labkit.book import build_book, copy_source, stage_run
 
-    stage_run(run_dir)
+    root = copy_source(into.resolve()) if into else None
+    stage_run(run_dir, root=root)
     say("book: building")
-    return build_book()
+    return build_book(root=root)
 
 
 def _report(result: dict[str, object], *, as_json: bool) -> None:

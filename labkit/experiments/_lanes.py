@@ -7,8 +7,8 @@ the arrays are only needed while options are still to be run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from labkit.backends.transformers import TransformersBackend
 from labkit.errors import NotApplicable, NotApplied, RunError
 from labkit.files import digest_of, disk_error
 from labkit.harness import Baseline, Run, Trace, compare, follow, greedy
-from labkit.harness.compare import centred_difference, significant
+from labkit.harness.compare import centred_difference, distance_rms, significant
+from labkit.harness.traces import NotFinite
 from labkit.journal import Journal
 from labkit.knobs import Option, Prompt
 
@@ -115,7 +116,7 @@ class LaneRunner:
 
     # ---- baselines and their reference --------------------------------------------------
 
-    def prepare(self, options: Iterable[Option]) -> None:
+    def prepare(self, options: Sequence[Option]) -> None:
         """Run baseline and reference for every prompt that the options compare with.
 
         Their arrays are only made where an option is still to be run.
@@ -142,7 +143,7 @@ class LaneRunner:
         unit, digest = self._unit("baseline", [prompt])
         path = self._array(unit, digest)
         keep = keep or not self._has_reference(prompt, keep=False)
-        if not self._journal.has(unit, digest=digest) or (keep and not path.exists()):
+        if not self._journal.has(unit, digest=digest) or (keep and not _is_whole(path)):
             with _Rows(path, steps=self.size.steps) as rows:
                 trace = greedy(self.backend, prompt.ids, steps=self.size.steps, on_step=rows.write)
             value = {"tokens": list(trace.tokens), "margins": list(trace.margins)}
@@ -154,7 +155,7 @@ class LaneRunner:
     def _has_reference(self, prompt: Prompt, *, keep: bool) -> bool:
         unit, digest = self._unit("reference", [prompt])
         stands = self._journal.has(unit, digest=digest)
-        return stands and (not keep or self._array(unit, digest).exists())
+        return stands and (not keep or _is_whole(self._array(unit, digest)))
 
     def _with_reference(
         self, prompt: Prompt, trace: Trace, backend: TransformersBackend | None, *, keep: bool
@@ -163,35 +164,54 @@ class LaneRunner:
         unit, digest = self._unit("reference", [prompt])
         path = self._array(unit, digest)
         if backend is not None and not self._has_reference(prompt, keep=keep):
-            logits = _read_rows(base_path)
-            rms: list[float] = []
-            largest: list[float] = []
-            with _Rows(path, steps=self.size.steps) as rows:
-                for step, answer in enumerate(follow(backend, [prompt.ids], [trace.tokens])):
-                    rows.write(step, answer[0])
-                    off = centred_difference(logits[step], answer[0])
-                    rms.append(significant(float(np.sqrt(np.mean(np.square(off))))))
-                    largest.append(significant(float(np.abs(off).max())))
-            value = {"error_rms": rms, "error_max": largest}
+            value = self._follow_reference(backend, prompt, trace, path=path, base_path=base_path)
             self._journal.append(unit, digest=digest, value=value)
         self._tick(unit)
         stored = self._journal.value(unit, digest=digest)
-        empty = np.empty((0, 0), dtype=np.float32)
         return Baseline(
             prompt=prompt.name,
             ids=prompt.ids,
             trace=trace,
-            logits=_read_rows(base_path) if base_path.exists() else empty,
-            reference=_read_rows(path) if path.exists() else empty,
+            logits=_NOT_OPENED,
+            reference=_NOT_OPENED,
             error_rms=np.asarray(stored["error_rms"], dtype=np.float64),
             error_max=np.asarray(stored["error_max"], dtype=np.float64),
+        )
+
+    def _follow_reference(
+        self,
+        backend: TransformersBackend,
+        prompt: Prompt,
+        trace: Trace,
+        *,
+        path: Path,
+        base_path: Path,
+    ) -> dict[str, list[float]]:
+        logits = _read_rows(base_path)
+        rms: list[float] = []
+        largest: list[float] = []
+        with _Rows(path, steps=self.size.steps) as rows:
+            for step, answer in enumerate(follow(backend, [prompt.ids], [trace.tokens])):
+                rows.write(step, answer[0])
+                rms.append(significant(distance_rms(logits[step], answer[0])))
+                off = centred_difference(logits[step], answer[0])
+                largest.append(significant(float(np.abs(off).max())))
+        return {"error_rms": rms, "error_max": largest}
+
+    def _opened(self, prompt: Prompt) -> Baseline:
+        """Return a baseline with its arrays open; they are mapped only while it is in use."""
+        return replace(
+            self.baselines[prompt.name],
+            logits=_read_rows(self._array(*self._unit("baseline", [prompt]))),
+            reference=_read_rows(self._array(*self._unit("reference", [prompt]))),
         )
 
     # ---- options ------------------------------------------------------------------------
 
     def _option_units(self, option: Option) -> list[tuple[list[Prompt], str, str]]:
         groups = option.groups(self.size.prompts_of(option))
-        return [(group, *self._unit(option.slug, group, option=option.spelled)) for group in groups]
+        named = {"option": option.spelled, "knob": option.knob.home}
+        return [(group, *self._unit(option.slug, group, **named)) for group in groups]
 
     def _is_measured(self, option: Option) -> bool:
         units = self._option_units(option)
@@ -226,8 +246,8 @@ class LaneRunner:
         try:
             with option.applied(self.backend) as variant:
                 for group, unit, digest in units:
-                    baselines = [self.baselines[prompt.name] for prompt in group]
-                    runs = compare(variant, baselines, expect=option.expected())
+                    baselines = [self._opened(prompt) for prompt in group]
+                    runs = compare(variant, baselines, expect=option.expected(group))
                     value = {"runs": [run.to_json() for run in runs]}
                     self._journal.append(unit, digest=digest, value=value)
                     self._tick(unit)
@@ -235,6 +255,8 @@ class LaneRunner:
                 del variant
             if copied:
                 models.release()
+        except NotFinite as problem:
+            raise NotFinite(f"{option.spelled} in {self.size.precision}: {problem}") from problem
         except (NotApplicable, NotApplied) as refusal:
             value_of_refusal = {"refused": type(refusal).__name__, "why": str(refusal)}
             for _, unit, digest in units:
@@ -273,11 +295,25 @@ class _Rows:
         try:
             self._array.close()
         except OSError as problem:
-            raise disk_error(problem, path=self._path, needed_bytes=0) from problem
+            self._part.unlink(missing_ok=True)
+            if error is None:
+                raise disk_error(problem, path=self._path, needed_bytes=0) from problem
         if error is None:
             self._part.replace(self._path)
         else:
             self._part.unlink(missing_ok=True)
+
+
+_NOT_OPENED: Logits = np.empty((0, 0), dtype=np.float32)
+
+
+def _is_whole(path: Path) -> bool:
+    """Say whether an array is there and as long as its header says."""
+    try:
+        np.load(path, mmap_mode="r")
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _read_rows(path: Path) -> Logits:

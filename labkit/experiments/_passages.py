@@ -24,8 +24,16 @@ def load_passages(count: int) -> list[Passage]:
     Raises:
         PromptError: If there are fewer, or one differs from its stored SHA-256.
     """
-    stored = json.loads(data_file("passages", "passages.json").read_text(encoding="utf-8"))
-    entries = stored["passages"]
+    try:
+        stored = json.loads(data_file("passages", "passages.json").read_text(encoding="utf-8"))
+        entries = [
+            {key: str(e[key]) for key in ("name", "text", "sha256")} for e in stored["passages"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise PromptError(
+            "data/passages/passages.json must hold the frozen passages; got "
+            f"{type(problem).__name__}: {problem}. Restore it with `git checkout`."
+        ) from problem
     if count > len(entries):
         raise PromptError(
             f"a run can use at most the {len(entries)} frozen passages; got prompts={count}. "

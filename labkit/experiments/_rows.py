@@ -5,16 +5,38 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labkit.errors import NotApplicable, NotApplied
-from labkit.harness import Lane, judge, near_tie_share, summarise_knob
+from labkit.harness import Baseline, Lane, judge, near_tie_share, summarise_knob
 from labkit.harness.compare import significant
 from labkit.harness.verdict import UNIT_ROUNDOFF, Verdict
 from labkit.knobs import Option
 
 EXPECTED = {"runtime": "preserving", "control": "preserving", "model": "different artefact"}
+
+
+def declare(
+    exact: str | None, lanes: Sequence[Lane], *, plain: Mapping[str, Baseline] | None
+) -> str | None:
+    """Return what holds of an option that declares another arithmetic and an exact cast.
+
+    Its unit is the plain run in that arithmetic, which is the reference of the first lane: it
+    must lie no further from it than that plain run lies from a still finer one.
+
+    Args:
+        exact: The sentence on the cast, or None where it altered a weight.
+        lanes: The option's lanes.
+        plain: The baselines of the lane in the declared arithmetic, where there is one.
+    """
+    if exact is None or not lanes:
+        return None
+    furthest = max(max(run.distance) for run in lanes[0].runs.values())
+    allowed = max((float(b.error_rms.max()) for b in (plain or {}).values()), default=0.0)
+    if furthest > allowed:
+        return None
+    return f"{exact}, and it lies within {furthest:.3g} logits of the plain run in it"
 
 
 def option_row(
@@ -44,7 +66,11 @@ def _judged(lanes: Sequence[Lane], declared: str | None) -> dict[str, Any]:
     found: Verdict = judge(lanes, declared=declared)
     ratio = lanes[0].ratio()
     fine = lanes[1].ratio() if len(lanes) > 1 else None
+    if declared is not None:
+        # The reference is the same computation, so its distance of zero would say nothing.
+        ratio = None
     return {
+        "declared": declared is not None,
         "ratio": ratio.value if ratio else None,
         "ratio_low": ratio.low if ratio else None,
         "ratio_high": ratio.high if ratio else None,
@@ -60,7 +86,7 @@ def _judged(lanes: Sequence[Lane], declared: str | None) -> dict[str, Any]:
 def _no_numbers(verdict: str, why: str) -> dict[str, Any]:
     keys = ("ratio", "ratio_low", "ratio_high", "ratio_float32", "slope", "slope_low", "slope_high")
     sentence = f"{verdict.capitalize()}: {why}"
-    return dict.fromkeys(keys) | {"verdict": verdict, "sentence": sentence}
+    return {"declared": False, **dict.fromkeys(keys), "verdict": verdict, "sentence": sentence}
 
 
 def run_rows(
@@ -137,7 +163,8 @@ def summarise(rows: Sequence[dict[str, Any]], margins: Sequence[Sequence[float]]
         of_kind = [row for row in rows if row["kind"] == kind]
         summary |= {f"{kind}_{key}": value for key, value in _totals(of_kind).items()}
     verdicts = Counter(row["verdict"] for row in rows)
-    as_expected = [row for row in rows if row["verdict"] == EXPECTED[row["kind"]]]
+    measured = [row for row in rows if not row["declared"]]
+    as_expected = [row for row in measured if row["verdict"] == EXPECTED[row["kind"]]]
     return (
         summary
         | describe_margins(flat)
@@ -147,6 +174,7 @@ def summarise(rows: Sequence[dict[str, Any]], margins: Sequence[Sequence[float]]
             "different_artefact": verdicts["different artefact"],
             "undetermined": verdicts["undetermined"],
             "not_applicable": verdicts["not applicable"] + verdicts["not applied"],
+            "measured_verdicts": len(measured),
             "verdicts_as_expected": len(as_expected),
         }
     )

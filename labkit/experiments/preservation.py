@@ -14,17 +14,26 @@ from typing import Any
 
 import torch
 
+import labkit
 from labkit import models
 from labkit.errors import KnobError, NotApplicable, NotApplied, PromptError
 from labkit.experiments._lanes import LaneRunner, LaneSize, unchanged_weights
 from labkit.experiments._own_prompts import read_prompts
 from labkit.experiments._passages import Passage, load_passages, passages_digest
-from labkit.experiments._rows import describe_margins, lane_rows, option_row, run_rows, summarise
+from labkit.experiments._rows import (
+    declare,
+    describe_margins,
+    lane_rows,
+    option_row,
+    run_rows,
+    summarise,
+)
 from labkit.experiments._section import as_profile
-from labkit.files import digest_files, find_root
-from labkit.harness import Lane, Run
+from labkit.files import digest_files
+from labkit.harness import Baseline, Lane, Run
 from labkit.journal import Journal
 from labkit.knobs import Option, Prompt, parse_option, preservation_table
+from labkit.knobs.registry import require_distinct
 from labkit.profiles import Profile
 from labkit.progress import Progress, tell
 from labkit.record import describe_device
@@ -69,6 +78,7 @@ def run(
     own = read_prompts(prompts) if prompts is not None else None
     settings = _resized(settings, own=own, steps=steps)
     options = choose_options(settings, knobs)
+    require_distinct(options)
     if run_dir is None:
         with tempfile.TemporaryDirectory(prefix="labkit-") as scratch:
             folder_path = Path(scratch)
@@ -149,7 +159,8 @@ def _measure(
     tick = _ticker(sizes, options, progress)
     lanes: dict[str, list[Lane]] = {option.slug: [] for option in options}
     refused: dict[str, NotApplicable | NotApplied] = {}
-    declared = {option.slug: _declared(option, loader(profile.dtype)) for option in options}
+    baselines: dict[str, dict[str, Baseline]] = {}
+    exact = {option.slug: _exact_cast(option, loader(profile.dtype)) for option in options}
     depends = _depends(loader(profile.dtype), profile)
     for size in sizes:
         asked = [o for o in options if o.knob.precision is None or size is sizes[0]]
@@ -163,12 +174,17 @@ def _measure(
                 runs = runner.run(option)
             except (NotApplicable, NotApplied) as refusal:
                 refused[option.slug] = refusal
+                lanes[option.slug].clear()  # half a row would be counted by some and not by others
                 continue
             lanes[option.slug].append(_lane(size, runs, runner))
-        if size is sizes[0]:
-            main = runner.baselines
+        baselines[size.precision] = runner.baselines
         runner.close()
         loader.forget()
+    main = baselines[sizes[0].precision]
+    declared = {
+        o.slug: declare(exact[o.slug], lanes[o.slug], plain=baselines.get(o.knob.precision or ""))
+        for o in options
+    }
     rows = [
         option_row(o, lanes[o.slug], declared=declared[o.slug], refused=refused.get(o.slug))
         for o in options
@@ -179,7 +195,6 @@ def _measure(
         "lanes": [row for o in options for row in lane_rows(o, lanes[o.slug])],
         "baseline": _describe_baseline(profile, [main[p.name].trace.margins for p in prompts]),
         "summary": summarise(rows, [main[p.name].trace.margins for p in prompts]),
-        "journal_problems": journal.problems,
         "elapsed_s": round(time.perf_counter() - began_s, 3),
     }
     learned: dict[str, object] = {
@@ -187,6 +202,7 @@ def _measure(
         "prompts_digest": passages_digest(passages),
         "device": describe_device(),
         "seeds": {"bootstrap": 0},
+        "journal_problems": journal.problems,
     }
     return _Measured(section=section, learned=learned)
 
@@ -279,15 +295,15 @@ def _lane(size: LaneSize, runs: Mapping[str, Run], runner: LaneRunner) -> Lane:
     return Lane(precision=size.precision, runs=runs, baselines=baselines)
 
 
-def _declared(option: Option, loaded: models.LoadedModel) -> str | None:
-    """Say what is known of an option that declares its precision, if it alters no weight."""
+def _exact_cast(option: Option, loaded: models.LoadedModel) -> str | None:
+    """Say that the cast of an option that declares its precision is exact, if it is."""
     if option.knob.precision is None:
         return None
     altered, total = unchanged_weights(loaded, option.knob.precision)
     if altered:
         return None
     return (
-        f"it declares {option.knob.precision} arithmetic, in which each of the {total:,} stored "
+        f"it declares {option.knob.precision} arithmetic, in which each of the {total:,} loaded "
         "weights is exact (0 altered by the cast)"
     )
 
@@ -297,7 +313,9 @@ def _depends(loaded: models.LoadedModel, profile: Profile) -> dict[str, object]:
     return {
         "model": loaded.digest,
         "versions": {name: importlib.metadata.version(name) for name in ("torch", "transformers")},
+        "loaded_as": profile.dtype,
         "device": str(loaded.model.device),
+        "accelerator": describe_device().get("accelerator"),
         "processor": describe_device().get("processor"),
         "threads": torch.get_num_threads(),
         "code": _code_digest(),
@@ -306,9 +324,11 @@ def _depends(loaded: models.LoadedModel, profile: Profile) -> dict[str, object]:
 
 @cache
 def _code_digest() -> str:
-    root = find_root() / "labkit"
-    rooms = ("harness", "knobs", "backends")
-    return digest_files((p for room in rooms for p in (root / room).glob("*.py")), root=root)
+    """Return a digest of the code that a pass runs; a knob's own module is added to its units."""
+    root = Path(labkit.__file__).parent
+    files = ("models.py", "harness/traces.py", "harness/compare.py", "experiments/_lanes.py")
+    passes = [root / name for name in files] + sorted((root / "backends").glob("*.py"))
+    return digest_files(passes, root=root)
 
 
 def _ticker(

@@ -31,7 +31,8 @@ class Run:
         baseline_token: The baseline's token there.
         variant_token: The variant's token there.
         arithmetic_decides: Whether the baseline's own distance from the reference could turn
-            the same pair of tokens.
+            the same pair of tokens: its lead there is at most twice the largest entry of that
+            distance at that step.
         elapsed_s: Wall time of the pass, shared equally by the rows of a batch.
     """
 
@@ -119,7 +120,7 @@ class _Notes:
         margin = float(base[token]) - float(base[pick])
         return {
             "margin_at_divergence": significant(self.baseline.trace.margins[step]),
-            "rank": int((base > base[pick]).sum()) + 1,
+            "rank": _rank(base, pick),
             "baseline_token": token,
             "variant_token": pick,
             "arithmetic_decides": bool(margin <= 2 * self.baseline.error_max[step]),
@@ -136,6 +137,12 @@ class _Notes:
             elapsed_s=round(elapsed_s, 4),
             **self.flip,
         )
+
+
+def _rank(logits: Logits, token: int) -> int:
+    """Return a token's place, from 1; of equal logits the lower id comes first, as in `greedy`."""
+    above = int((logits > logits[token]).sum())
+    return 1 + above + int((logits[:token] == logits[token]).sum())
 
 
 def centred_difference(logits: Logits, reference: Logits) -> Logits:

@@ -67,6 +67,8 @@ def judge_remainder(fine: Lane, exact: Mapping[str, Sequence[float]]) -> str:
 
 
 def _side(found: Interval | None, *, of: float) -> str:
-    if found is None or found.low <= of <= found.high:
+    if found is None or found.low is None or found.high is None:
+        return UNDETERMINED
+    if found.low <= of <= found.high:
         return UNDETERMINED
     return PRESERVING if found.high < of else DIFFERENT

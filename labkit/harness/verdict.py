@@ -4,8 +4,9 @@ Two measurements, no tuned threshold. The *rounding ratio* says how far a varian
 run in higher precision, in units of the baseline's own distance from it. The *slope* says
 how much of the baseline's shrinking the variant shares when the precision is raised: 1 means
 that the difference is arithmetic and shrinks with it, 0 that it stays where it is. What lies
-nearer to 1 only reorders arithmetic; what lies nearer to 0 changes the function; where the
-interval over prompts holds both, the verdict is *undetermined*.
+nearer to 0 changes the function. What lies nearer to 1, and ends within the distances that the
+finer baseline itself reaches, only reorders arithmetic. Anything else is *undetermined*: an
+interval over prompts that holds one half, or a change so small that coarse rounding hides it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PRESERVING = "preserving"
 DIFFERENT = "different artefact"
 UNDETERMINED = "undetermined"
 
+HALFWAY = 0.5  # between the two hypotheses: a slope of 1 and a slope of 0
 RESAMPLES = 2000
 COVERAGE = 0.95
 
@@ -37,11 +39,20 @@ UNIT_ROUNDOFF = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """An estimate with the bounds of its interval over prompts."""
+    """An estimate, with the bounds of its interval over prompts where there are two or more."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{_rounded(self.value)} on one prompt"
+        return f"{_rounded(self.value)}, {_rounded(self.low)} to {_rounded(self.high)}"
+
+
+def _rounded(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # adding zero turns -0.0 into 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +82,13 @@ class Lane:
         steps = [d / e for d, e in zip(self.runs[prompt].distance, errors, strict=True) if e > 0]
         return statistics.median(steps) if steps else None
 
+    def within_rounding(self) -> bool:
+        """Say whether, on each prompt, the typical distance is one the baseline itself reaches."""
+        return all(
+            statistics.median(run.distance) <= float(self.baselines[name].error_rms.max())
+            for name, run in self.runs.items()
+        )
+
     def distances(self, prompt: str) -> tuple[float, float] | None:
         """Return the prompt's typical distances from the reference: variant's, baseline's.
 
@@ -84,9 +102,14 @@ class Lane:
 
 
 def over_prompts(values: Sequence[float]) -> Interval | None:
-    """Return the median with its bootstrap interval; the unit that is resampled is a prompt."""
+    """Return the median with its bootstrap interval; the unit that is resampled is a prompt.
+
+    One prompt says nothing about the spread over prompts, so it has no interval.
+    """
     if not values:
         return None
+    if len(values) == 1:
+        return Interval(value=significant(values[0]), low=None, high=None)
     sample = np.asarray(values, dtype=np.float64)
     drawn = np.random.default_rng(0).choice(sample, size=(RESAMPLES, len(sample)))
     tail = (1 - COVERAGE) / 2
@@ -106,7 +129,8 @@ def slope(coarse: Lane, fine: Lane) -> Interval | None:
         if before is None or after is None:
             continue
         shrink, base_shrink = np.log(before[0] / after[0]), np.log(before[1] / after[1])
-        each.append(float(shrink / base_shrink))
+        if base_shrink > 0:  # a baseline that does not get closer is no yardstick
+            each.append(float(shrink / base_shrink))
     return over_prompts(sorted(each))
 
 
@@ -132,25 +156,37 @@ def judge(lanes: Sequence[Lane], *, declared: str | None = None) -> Verdict:
     """
     if declared is not None:
         return Verdict(verdict=PRESERVING, sentence=f"Preserving: {declared}.", slope=None)
-    measured = "; ".join(filter(None, (_ratio_words(lane) for lane in lanes)))
     found = slope(lanes[0], lanes[-1]) if len(lanes) > 1 else None
-    if found is None:
-        return Verdict(
-            verdict=UNDETERMINED,
-            sentence=f"Undetermined: {measured}; it ran at one precision only, and a run at a "
-            "second one would settle it.",
-            slope=None,
-        )
-    numbers = f"{measured}; slope {found.value:.2f}, {found.low:.2f} to {found.high:.2f}"
-    if found.low > 0.5:
-        verdict, says = PRESERVING, "its distance shrinks with the arithmetic"
-    elif found.high < 0.5:
-        verdict, says = DIFFERENT, "its distance stays when the arithmetic gets finer"
-    else:
-        verdict, says = UNDETERMINED, "its slope is not on one side; more prompts would settle it"
+    verdict, says = _decide(found, lanes)
+    measured = [words for lane in lanes if (words := _ratio_words(lane))]
+    numbers = "; ".join([*measured, *([f"slope {found}"] if found else [])])
+    stated = f" ({numbers})" if numbers else ""
     return Verdict(
-        verdict=verdict, sentence=f"{verdict.capitalize()}: {says} ({numbers}).", slope=found
+        verdict=verdict, sentence=f"{verdict.capitalize()}: {says}{stated}.", slope=found
     )
+
+
+def _decide(found: Interval | None, lanes: Sequence[Lane]) -> tuple[str, str]:
+    """Return the verdict of a slope, and why; what cannot be decided says what would settle it."""
+    if len(lanes) < 2:
+        return UNDETERMINED, "it ran at one precision only, and a run at a second would settle it"
+    if found is None:
+        return UNDETERMINED, (
+            "a distance of exactly zero has no slope; longer outputs or other prompts would "
+            "settle it"
+        )
+    if found.low is None or found.high is None:
+        return UNDETERMINED, "it ran on one prompt only, and a second one would settle it"
+    if found.low > HALFWAY and lanes[-1].within_rounding():
+        return PRESERVING, "its distance shrinks with the arithmetic"
+    if found.high < HALFWAY:
+        return DIFFERENT, "its distance stays when the arithmetic gets finer"
+    if found.low > HALFWAY:
+        return UNDETERMINED, (
+            "its distance shrinks, but not to what the finer baseline itself reaches; a third "
+            "precision would settle it"
+        )
+    return UNDETERMINED, "its slope is on neither side of one half; more prompts would settle it"
 
 
 def _ratio_words(lane: Lane) -> str:

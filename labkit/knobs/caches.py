@@ -71,11 +71,17 @@ def _with_cache(backend: TransformersBackend, rounding: Rounding) -> Transformer
     )
 
 
+def _sensible_bits(*, bits: int) -> None:
+    if not 2 <= bits <= 16:
+        raise KnobError(f"quantised_cache: bits must be between 2 and 16; got bits={bits}.")
+
+
 @knob(
     kind="model",
     label="int{bits} cache",
     rows=[Row({"bits": bits}, table="more") for bits in (8, 4)],
-    expect=lambda **_: {"cache": "RoundedCache"},
+    check=_sensible_bits,
+    expect=lambda group, **_: {"cache": "RoundedCache"},
 )
 def quantised_cache(
     backend: TransformersBackend, *, bits: int = 8
@@ -85,26 +91,28 @@ def quantised_cache(
     Every vector is rounded, the prompt's own attention included; caches that keep the latest
     tokens exact change less.
     """
-    if not 2 <= bits <= 16:
-        raise KnobError(f"quantised_cache: bits must be between 2 and 16; got bits={bits}.")
     yield _with_cache(backend, Rounding(bits=bits))
 
 
 CACHE_DTYPES = ("float8_e4m3fn", "float8_e5m2", "bfloat16", "float16")
 
 
+def _storable(*, dtype: str) -> None:
+    if dtype not in CACHE_DTYPES:
+        raise KnobError(
+            f"cache_dtype: dtype must be one of {', '.join(CACHE_DTYPES)}; got {dtype!r}."
+        )
+
+
 @knob(
     kind="model",
     label="cache in {dtype}",
     rows=[Row(table="more")],
-    expect=lambda **_: {"cache": "RoundedCache"},
+    check=_storable,
+    expect=lambda group, **_: {"cache": "RoundedCache"},
 )
 def cache_dtype(
     backend: TransformersBackend, *, dtype: str = "float8_e4m3fn"
 ) -> Iterator[TransformersBackend]:
     """Store keys and values in another dtype than the model's."""
-    if dtype not in CACHE_DTYPES:
-        raise KnobError(
-            f"cache_dtype: dtype must be one of {', '.join(CACHE_DTYPES)}; got {dtype!r}."
-        )
     yield _with_cache(backend, Rounding(dtype=dtype))

@@ -35,7 +35,7 @@ class Recomputing(TransformersSession):
     kind="runtime",
     label="no cache",
     rows=[Row(table="more")],
-    expect=lambda: {"cache": "NoneType"},
+    expect=lambda group: {"cache": "NoneType"},
 )
 def no_cache(backend: TransformersBackend) -> Iterator[TransformersBackend]:
     """Keep no keys and values: run the whole sequence again for each token."""
@@ -66,7 +66,17 @@ class Reusing(TransformersSession):
         return logits
 
 
-@knob(kind="runtime", label="warm prefix of {share:.0%}", rows=[Row(table="more")])
+def _proper_share(*, share: float) -> None:
+    if not 0 < share < 1:
+        raise KnobError(f"prefix_cache: share must lie between 0 and 1; got share={share}.")
+
+
+@knob(
+    kind="runtime",
+    label="warm prefix of {share:.0%}",
+    rows=[Row(table="more")],
+    check=_proper_share,
+)
 def prefix_cache(
     backend: TransformersBackend, *, share: float = 0.5
 ) -> Iterator[TransformersBackend]:
@@ -75,8 +85,6 @@ def prefix_cache(
     The row compares warm with cold. Cold with cold is `repeated`; two warm runs are equal bit
     for bit on a stack that repeats itself, which a test shows.
     """
-    if not 0 < share < 1:
-        raise KnobError(f"prefix_cache: share must lie between 0 and 1; got share={share}.")
     _require_dynamic(backend, "prefix_cache")
     yield replace(backend, session_kind=functools.partial(Reusing, share=share))
 
@@ -121,10 +129,19 @@ class Verifying(TransformersSession):
         self._seen -= tokens
 
 
+def _sensible_passes(*, tokens: int, rejected: int) -> None:
+    if tokens < 1 or rejected < 0:
+        raise KnobError(
+            "verification: tokens must be >= 1, rejected >= 0; got "
+            f"tokens={tokens}, rejected={rejected}."
+        )
+
+
 @knob(
     kind="runtime",
     label="{tokens} tokens a pass, {rejected} drafts rejected",
     rows=[Row({"tokens": k}, table="more") for k in (2, 4, 8)],
+    check=_sensible_passes,
 )
 def verification(
     backend: TransformersBackend, *, tokens: int = 4, rejected: int = 2
@@ -135,11 +152,6 @@ def verification(
     accepted tokens are the baseline's own, so this is the arithmetic of a perfect assistant;
     which drafts an assistant proposes changes the speed, not what is accepted.
     """
-    if tokens < 1 or rejected < 0:
-        raise KnobError(
-            "verification: tokens must be >= 1, rejected >= 0; got "
-            f"tokens={tokens}, rejected={rejected}."
-        )
     _require_dynamic(backend, "verification")
     yield replace(
         backend,
@@ -173,16 +185,20 @@ def _rotated(ids: list[int], *, by: int) -> list[int]:
     return ids[turn:] + ids[:turn]
 
 
+def _someone(*, others: int) -> None:
+    if others < 1:
+        raise KnobError(f"in_company: others must be at least 1; got others={others}.")
+
+
 @knob(
     kind="runtime",
     label="among {others} others",
     rows=[Row({"others": n}, table="more") for n in (1, 3, 7)],
-    expect=lambda *, others: {"rows": others + 1},
+    check=_someone,
+    expect=lambda group, *, others: {"rows": len(group) + others},
 )
 def in_company(backend: TransformersBackend, *, others: int = 3) -> Iterator[TransformersBackend]:
     """Run each prompt in a batch of `others` strangers of other lengths; only it is compared."""
-    if others < 1:
-        raise KnobError(f"in_company: others must be at least 1; got others={others}.")
     yield replace(backend, session_kind=functools.partial(Accompanied, others=others))
 
 
@@ -212,6 +228,11 @@ class LeftPadded(TransformersSession):
         return inputs
 
 
+def _some_pads(*, pads: int, **_: bool) -> None:
+    if pads < 1:
+        raise KnobError(f"left_padding: pads must be at least 1; got pads={pads}.")
+
+
 @knob(
     kind="runtime",
     label="{pads} pads (positions {positions}, mask {mask})",
@@ -220,7 +241,8 @@ class LeftPadded(TransformersSession):
         Row({"positions": False}, table="more"),
         Row({"mask": False}, kind="model", table="more"),
     ],
-    expect=lambda *, mask, **_: {"mask": "padding" if mask else "library"},
+    check=_some_pads,
+    expect=lambda group, *, mask, **_: {"mask": "padding" if mask else "library"},
 )
 def left_padding(
     backend: TransformersBackend, *, pads: int = 8, positions: bool = True, mask: bool = True
@@ -230,8 +252,6 @@ def left_padding(
     Without positions a rotary model computes the same function (only differences of positions
     matter to it) and one with learned positions another; without a mask both do.
     """
-    if pads < 1:
-        raise KnobError(f"left_padding: pads must be at least 1; got pads={pads}.")
     yield replace(
         backend,
         session_kind=functools.partial(LeftPadded, pads=pads, positions=positions, mask=mask),
@@ -250,11 +270,19 @@ class Truncated(TransformersSession):
         return TransformersSession._as_batch(self, rows)
 
 
-@knob(kind="model", label="last {keep:.0%} of the prompt", rows=[Row(table="more")])
-def truncation(backend: TransformersBackend, *, keep: float = 0.5) -> Iterator[TransformersBackend]:
-    """Drop the beginning of each prompt, as a stack does that cuts what does not fit."""
+def _proper_part(*, keep: float) -> None:
     if not 0 < keep < 1:
         raise KnobError(f"truncation: keep must lie between 0 and 1; got keep={keep}.")
+
+
+@knob(
+    kind="model",
+    label="last {keep:.0%} of the prompt",
+    rows=[Row(table="more")],
+    check=_proper_part,
+)
+def truncation(backend: TransformersBackend, *, keep: float = 0.5) -> Iterator[TransformersBackend]:
+    """Drop the beginning of each prompt, as a stack does that cuts what does not fit."""
     yield replace(backend, session_kind=functools.partial(Truncated, keep=keep))
 
 

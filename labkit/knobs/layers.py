@@ -69,14 +69,17 @@ def _summed_in_parts(linear: Any, inputs: Tensor, *, parts: int) -> Tensor:
     return total if linear.bias is None else total + linear.bias
 
 
-@knob(kind="runtime", label="sums in {parts} parts", rows=[Row(table="more")])
+def _several(*, parts: int) -> None:
+    if parts < 2:
+        raise KnobError(f"partial_sums: parts must be at least 2; got parts={parts}.")
+
+
+@knob(kind="runtime", label="sums in {parts} parts", rows=[Row(table="more")], check=_several)
 def partial_sums(backend: TransformersBackend, *, parts: int = 2) -> Iterator[TransformersBackend]:
     """Split the inner dimension of each linear and add the partial sums.
 
     This is the arithmetic of tensor parallelism over `parts` devices, on one.
     """
-    if parts < 2:
-        raise KnobError(f"partial_sums: parts must be at least 2; got parts={parts}.")
     linears = decoder_linears(backend.model)
     with _replaced(linears, functools.partial(_summed_in_parts, parts=parts)):
         yield backend
@@ -97,7 +100,17 @@ def _dynamic(linear: Any, inputs: Tensor, *, bits: int) -> Tensor:
     return total if linear.bias is None else total + linear.bias
 
 
-@knob(kind="model", label="dynamic int{bits} linears", rows=[Row(table="more")])
+def _sensible_bits(*, bits: int) -> None:
+    if not 2 <= bits <= 16:
+        raise KnobError(f"dynamic_linears: bits must be between 2 and 16; got bits={bits}.")
+
+
+@knob(
+    kind="model",
+    label="dynamic int{bits} linears",
+    rows=[Row(table="more")],
+    check=_sensible_bits,
+)
 def dynamic_linears(
     backend: TransformersBackend, *, bits: int = 8
 ) -> Iterator[TransformersBackend]:
@@ -106,8 +119,6 @@ def dynamic_linears(
     Sums stay in the model's dtype, so the effect of the rounding is measured and not that of
     one library's integer kernels, and it can be measured at every precision.
     """
-    if not 2 <= bits <= 16:
-        raise KnobError(f"dynamic_linears: bits must be between 2 and 16; got bits={bits}.")
     changes = backend.changes | {"dynamic_bits": bits}
     linears = decoder_linears(backend.model)
     with _replaced(linears, functools.partial(_dynamic, bits=bits)):
@@ -158,7 +169,12 @@ def _capped(module: Any, index: Tensor, weights: Tensor, *, factor: float) -> Te
     return weights * kept_within(index, experts=experts, capacity=capacity)
 
 
-@knob(kind="model", label="expert capacity {factor}", rows=[Row(table="more")])
+def _some_room(*, factor: float) -> None:
+    if not 0 < factor < math.inf:
+        raise KnobError(f"expert_capacity: factor must be positive; got factor={factor}.")
+
+
+@knob(kind="model", label="expert capacity {factor}", rows=[Row(table="more")], check=_some_room)
 def expert_capacity(
     backend: TransformersBackend, *, factor: float = 1.0
 ) -> Iterator[TransformersBackend]:
@@ -167,8 +183,6 @@ def expert_capacity(
     What a token gets then depends on what else is in the pass. A factor as large as the number
     of experts drops nothing.
     """
-    if factor <= 0:
-        raise KnobError(f"expert_capacity: factor must be positive; got factor={factor}.")
     changes = backend.changes | {"expert_capacity": factor}
     with _rerouted(backend.model, functools.partial(_capped, factor=factor)):
         yield replace(backend, changes=changes)
@@ -180,13 +194,16 @@ def _first_only(_: Any, index: Tensor, weights: Tensor, *, count: int) -> Tensor
     return kept / kept.sum(dim=-1, keepdim=True)
 
 
-@knob(kind="model", label="{count} experts a token", rows=[Row(table="more")])
+def _some_experts(*, count: int) -> None:
+    if count < 1:
+        raise KnobError(f"experts_per_token: count must be at least 1; got count={count}.")
+
+
+@knob(kind="model", label="{count} experts a token", rows=[Row(table="more")], check=_some_experts)
 def experts_per_token(
     backend: TransformersBackend, *, count: int = 1
 ) -> Iterator[TransformersBackend]:
     """Send each token to its `count` best experts only, their weights summing to one."""
-    if count < 1:
-        raise KnobError(f"experts_per_token: count must be at least 1; got count={count}.")
     changes = backend.changes | {"experts_per_token": count}
     with _rerouted(backend.model, functools.partial(_first_only, count=count)):
         yield replace(backend, changes=changes)
@@ -195,15 +212,18 @@ def experts_per_token(
 EXPERT_KERNELS = ("eager", "batched_mm", "grouped_mm")
 
 
-@knob(kind="runtime", label="experts by {kernel}", rows=[Row(table="more")])
-def experts_kernel(
-    backend: TransformersBackend, *, kernel: str = "batched_mm"
-) -> Iterator[TransformersBackend]:
-    """Compute the experts one by one, in one batch, or as a grouped product."""
+def _known_kernel(*, kernel: str) -> None:
     if kernel not in EXPERT_KERNELS:
         raise KnobError(
             f"experts_kernel: kernel must be one of {', '.join(EXPERT_KERNELS)}; got {kernel!r}."
         )
+
+
+@knob(kind="runtime", label="experts by {kernel}", rows=[Row(table="more")], check=_known_kernel)
+def experts_kernel(
+    backend: TransformersBackend, *, kernel: str = "batched_mm"
+) -> Iterator[TransformersBackend]:
+    """Compute the experts one by one, in one batch, or as a grouped product."""
     expert_modules(backend.model)
     before = backend.model.get_experts_implementation()
     backend.model.set_experts_implementation(kernel)

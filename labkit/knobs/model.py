@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import DynamicCache
 from transformers.pytorch_utils import Conv1D
 
 from labkit.backends.transformers import Mask, TransformersBackend
@@ -36,13 +38,17 @@ def fake_quantise_linears(model: Any, *, bits: int) -> int:
         KnobError: If `bits` is out of range.
         NotApplicable: If the model has no such linears.
     """
-    if not 2 <= bits <= 16:
-        raise KnobError(f"bits must be between 2 and 16; got bits={bits}.")
+    _sensible_bits(bits=bits)
     head = model.get_output_embeddings()
     linears = [m for m in model.modules() if isinstance(m, nn.Linear | Conv1D) and m is not head]
     if not linears:
         raise NotApplicable(f"{type(model).__name__} has no decoder linears to round.")
     return sum(_round_weight(linear, bits) for linear in linears)
+
+
+def _sensible_bits(*, bits: int) -> None:
+    if not 2 <= bits <= 16:
+        raise KnobError(f"bits must be between 2 and 16; got bits={bits}.")
 
 
 def _round_weight(linear: nn.Module, bits: int) -> int:
@@ -64,6 +70,7 @@ def _round_weight(linear: nn.Module, bits: int) -> int:
     kind="model",
     label="int{bits} weights",
     rows=[Row({"bits": 8}), Row({"bits": 4})],
+    check=_sensible_bits,
 )
 def quantised_weights(
     backend: TransformersBackend, *, bits: int = 8
@@ -74,6 +81,16 @@ def quantised_weights(
         raise NotApplied(f"quantised_weights: no weight changed at bits={bits}.")
     changes = backend.changes | {"weight_bits": bits}
     yield replace(backend, loaded=replace(backend.loaded, model=model), changes=changes)
+
+
+def _sensible_window(*, size: int, sinks: int) -> None:
+    if size < 1 or sinks < 0:
+        raise KnobError(f"window: size must be >= 1, sinks >= 0; got size={size}, sinks={sinks}.")
+
+
+def _has_own_window(model: Any) -> bool:
+    layers = DynamicCache(config=model.config).layers
+    return any(getattr(layer, "is_sliding", False) for layer in layers)
 
 
 def _windowed(size: int, sinks: int, queries: Tensor, keys: Tensor) -> Tensor:
@@ -88,7 +105,8 @@ def _windowed(size: int, sinks: int, queries: Tensor, keys: Tensor) -> Tensor:
         Row({"size": 64, "sinks": 4}),
         Row({"size": 4096}, kind="control"),
     ],
-    expect=lambda **_: {"mask": "imposed"},
+    check=_sensible_window,
+    expect=lambda group, **_: {"mask": "imposed"},
 )
 def window(
     backend: TransformersBackend, *, size: int = 64, sinks: int = 0
@@ -98,16 +116,22 @@ def window(
     A window longer than the sequence goes through the same masked path and changes nothing:
     it is the control of the other two.
     """
-    if size < 1 or sinks < 0:
-        raise KnobError(f"window: size must be >= 1, sinks >= 0; got size={size}, sinks={sinks}.")
+    if _has_own_window(backend.model):
+        raise NotApplicable(f"{type(backend.model).__name__} has layers with a window of its own.")
     mask: Mask = functools.partial(_windowed, size, sinks)
     yield replace(backend, mask=mask, changes=backend.changes | {"window": size, "sinks": sinks})
+
+
+def _positive_factor(*, factor: float) -> None:
+    if not 0 < factor < math.inf:
+        raise KnobError(f"rope_scaling: factor must be a positive number; got factor={factor}.")
 
 
 @knob(
     kind="model",
     label="RoPE scaling changed",
     rows=[Row(prompts="few")],
+    check=_positive_factor,
 )
 def rope_scaling(
     backend: TransformersBackend, *, factor: float = 2.0

@@ -15,7 +15,7 @@ from labkit.models import cast
     kind="runtime",
     label="float32 arithmetic",
     rows=[Row()],
-    expect=lambda: {"dtype": "float32"},
+    expect=lambda group: {"dtype": "float32"},
     precision="float32",
 )
 def float32(backend: TransformersBackend) -> Iterator[TransformersBackend]:
@@ -23,10 +23,16 @@ def float32(backend: TransformersBackend) -> Iterator[TransformersBackend]:
     yield replace(backend, loaded=cast(backend.loaded, "float32"))
 
 
+def _coarser(*, dtype: str) -> None:
+    if dtype not in ("bfloat16", "float16"):
+        raise KnobError(f"rounded_weights: dtype must be bfloat16 or float16; got {dtype!r}.")
+
+
 @knob(
     kind="model",
     label="weights rounded to {dtype}",
     rows=[Row(table="more")],
+    check=_coarser,
 )
 def rounded_weights(
     backend: TransformersBackend, *, dtype: str = "bfloat16"
@@ -36,8 +42,6 @@ def rounded_weights(
     It tells the two halves of a declared coarser precision apart: the arithmetic may be taken
     as another unit, altered weights are another artefact.
     """
-    if dtype not in ("bfloat16", "float16"):
-        raise KnobError(f"rounded_weights: dtype must be bfloat16 or float16; got {dtype!r}.")
     before = backend.loaded
     changed = cast(cast(before, dtype), before.dtype)
     pairs = zip(before.model.parameters(), changed.model.parameters(), strict=True)
@@ -52,7 +56,7 @@ def rounded_weights(
     kind="runtime",
     label="bfloat16 arithmetic",
     rows=[Row(table="more")],
-    expect=lambda: {"dtype": "bfloat16"},
+    expect=lambda group: {"dtype": "bfloat16"},
     precision="bfloat16",
 )
 def bfloat16(backend: TransformersBackend) -> Iterator[TransformersBackend]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import importlib
 import inspect
 import re
@@ -59,7 +60,8 @@ class Knob:
         apply: `(backend, **params) -> context manager` that yields the changed backend.
         rows: The rows it has in the preservation table.
         group: Splits prompts into the batches it runs; `None` runs each alone.
-        expect: What the session must be seen to do, given the parameters.
+        check: Raises `KnobError` for parameters that make no sense; called before any run.
+        expect: What the session must be seen to do, given the prompts it runs together.
         precision: The dtype of its arithmetic, where the option declares one.
     """
 
@@ -69,8 +71,20 @@ class Knob:
     apply: Callable[..., AbstractContextManager[Backend]]
     rows: tuple[Row, ...] = ()
     group: Grouping | None = None
+    check: Callable[..., None] | None = None
     expect: Callable[..., Mapping[str, object]] | None = None
     precision: str | None = None
+
+    @property
+    def home(self) -> str:
+        """The module it was written in, and a digest of that module's source."""
+        module = inspect.getmodule(inspect.unwrap(self.apply))
+        name = module.__name__ if module else "unknown"
+        try:
+            source = inspect.getsource(module) if module else ""
+        except (OSError, TypeError):  # written at a prompt or in a notebook: no source file
+            source = self.apply.__wrapped__.__code__.co_code.hex()  # type: ignore[attr-defined]  # contextmanager wraps it
+        return f"{name}:{hashlib.sha256(source.encode()).hexdigest()}"
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -105,8 +119,8 @@ class Option:
     @property
     def slug(self) -> str:
         """A name of letters, digits and underscores, for keys and files."""
-        parts = [self.knob.name, *(str(value) for value in self.params.values())]
-        return re.sub(r"[^0-9a-zA-Z]+", "_", "_".join(parts)).strip("_")
+        values = [str(value).replace("-", "minus_") for value in self.params.values()]
+        return re.sub(r"[^0-9a-zA-Z]+", "_", "_".join([self.knob.name, *values])).strip("_")
 
     @property
     def label(self) -> str:
@@ -123,9 +137,9 @@ class Option:
         """Apply the option to a backend for the length of a `with` block."""
         return self.knob.apply(backend, **self.params)
 
-    def expected(self) -> Mapping[str, object]:
-        """What a session must be seen to do while the option is applied."""
-        return self.knob.expect(**self.params) if self.knob.expect else {}
+    def expected(self, group: Sequence[Prompt]) -> Mapping[str, object]:
+        """What a session must be seen to do while the option runs these prompts together."""
+        return self.knob.expect(group, **self.params) if self.knob.expect else {}
 
 
 KNOBS: dict[str, Knob] = {}
@@ -137,6 +151,7 @@ def knob(
     label: str,
     rows: Sequence[Row] = (),
     group: Grouping | None = None,
+    check: Callable[..., None] | None = None,
     expect: Callable[..., Mapping[str, object]] | None = None,
     precision: str | None = None,
 ) -> Callable[[Callable[..., Iterator[Backend]]], Knob]:
@@ -158,6 +173,7 @@ def knob(
             apply=contextlib.contextmanager(function),
             rows=tuple(rows),
             group=group,
+            check=check,
             expect=expect,
             precision=precision,
         )
@@ -185,9 +201,25 @@ def preservation_table(table: str = "main") -> list[Option]:
 
 def _option(knob: Knob, row: Row) -> Option:
     defaults = {name: p.default for name, p in knob.parameters.items()}
-    return Option(
-        knob=knob, params=defaults | row.params, kind=row.kind or knob.kind, prompts=row.prompts
-    )
+    params = defaults | row.params
+    if knob.check is not None:
+        knob.check(**params)
+    return Option(knob=knob, params=params, kind=row.kind or knob.kind, prompts=row.prompts)
+
+
+def require_distinct(options: Sequence[Option]) -> None:
+    """Refuse two options of one name, whose runs could not be told apart.
+
+    Raises:
+        KnobError: Naming them.
+    """
+    seen: dict[str, Option] = {}
+    for option in options:
+        if (other := seen.setdefault(option.slug, option)) is not option:
+            raise KnobError(
+                f"each option must have a name of its own; {other.spelled!r} and "
+                f"{option.spelled!r} are both {option.slug!r}. Leave one out, or run them apart."
+            )
 
 
 def parse_option(text: str) -> Option:
@@ -196,9 +228,13 @@ def parse_option(text: str) -> Option:
     An option that is a row of the preservation table is returned with that row's kind.
 
     Raises:
-        KnobError: If the knob or a parameter is unknown, or a value has the wrong type.
+        KnobError: If the knob or a parameter is unknown, or a value makes no sense.
     """
     name, _, rest = text.partition(":")
+    if name in KNOBS and rest and "=" not in rest:
+        first = next(iter(KNOBS[name].parameters), None)
+        hint = f"{name}:{first}={rest}" if first else name
+        raise KnobError(f"parameters are written name=value; got {text!r}. Try {hint!r}.")
     if rest and "=" not in rest.split(":")[0]:
         function, _, rest = rest.partition(":")
         chosen = _import_knob(name, function)
@@ -226,8 +262,11 @@ def _known_knob(name: str) -> Knob:
 def _import_knob(module: str, function: str) -> Knob:
     try:
         found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as problem:
-        raise KnobError(f"could not import the knob {module}:{function}: {problem}.") from problem
+    except (ImportError, AttributeError, TypeError, ValueError, SyntaxError) as problem:
+        raise KnobError(
+            f"could not import the knob {module}:{function}: {problem}. A module of your own must "
+            "lie in the working folder or on PYTHONPATH."
+        ) from problem
     if not isinstance(found, Knob):
         raise KnobError(f"{module}:{function} must be made with @labkit.knobs.knob; it is not.")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,10 +17,21 @@ from labkit.knobs.registry import Row, knob
 KINDS = ("linear", "dynamic", "yarn")
 
 
+def _sensible_stretch(*, kind: str, factor: float, original: int) -> None:
+    if kind not in KINDS:
+        raise KnobError(f"stretched_rope: kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+    if not 1 <= factor < math.inf or original < 1:
+        raise KnobError(
+            "stretched_rope: factor and original must be at least 1; got "
+            f"factor={factor}, original={original}."
+        )
+
+
 @knob(
     kind="model",
     label="{kind} RoPE, {factor} times {original}",
     rows=[Row({"kind": kind}, prompts="few", table="more") for kind in ("yarn", "dynamic")],
+    check=_sensible_stretch,
 )
 def stretched_rope(
     backend: TransformersBackend, *, kind: str = "yarn", factor: float = 2.0, original: int = 64
@@ -29,8 +41,6 @@ def stretched_rope(
     Yarn changes the function at every length; dynamic scaling from the first call whose
     positions pass the original length, so it needs prompts that do.
     """
-    if kind not in KINDS:
-        raise KnobError(f"stretched_rope: kind must be one of {', '.join(KINDS)}; got {kind!r}.")
     (parent, name), rotary = _rotary_module(backend.model)
     config = copy.deepcopy(rotary.config)
     theta = {k: config.rope_parameters[k] for k in ("rope_theta",) if k in config.rope_parameters}

@@ -114,7 +114,6 @@ def baseline_of(plain: Backend, exact: Backend, prompt: Prompt, *, steps: int) -
 def _measure(record: Record, prompts: Sequence[Prompt], floor: _Floor) -> None:
     option = record.case.option
     groups = option.groups(prompts) if option else [[prompt] for prompt in prompts]
-    expect = option.expected() if option else {}
     runs: dict[str, Run] = {}
     seen: dict[str, Seen] = {}
     try:
@@ -122,6 +121,7 @@ def _measure(record: Record, prompts: Sequence[Prompt], floor: _Floor) -> None:
             for group in groups:
                 baselines = [floor.of(prompt) for prompt in group]
                 recorder = Recorder(backend=variant)
+                expect = option.expected(group) if option else {}
                 for place, run in enumerate(compare(recorder, baselines, expect=expect)):
                     rows = [answer[place] for answer in recorder.kept]
                     base = baselines[place]
