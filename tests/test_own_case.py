@@ -153,3 +153,15 @@ def test_a_missing_file_and_no_steps_are_refused(profile: Profile, tmp_path: Pat
         preservation.run(profile, prompts=tmp_path / "none.jsonl")
     with pytest.raises(PromptError, match="steps=0"):
         preservation.run(profile, steps=0)
+
+
+def test_a_coarser_precision_states_the_weights_it_altered(profile: Profile) -> None:
+    """Declaring bfloat16 over float16 weights names how many the cast altered, and of how many."""
+    row = preservation.run(profile, knobs=["bfloat16"], steps=3)["rows"][0]
+    model = tiny.loaded(dtype="float16").model
+    total = sum(p.numel() for p in model.parameters())
+
+    assert row["verdict"] == "different artefact"
+    assert row["declared"]
+    assert f"of the {total:,} loaded weights" in row["sentence"]
+    assert "its unit is the plain run in bfloat16" in row["sentence"]

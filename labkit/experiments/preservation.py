@@ -160,7 +160,7 @@ def _measure(
     lanes: dict[str, list[Lane]] = {option.slug: [] for option in options}
     refused: dict[str, NotApplicable | NotApplied] = {}
     baselines: dict[str, dict[str, Baseline]] = {}
-    exact = {option.slug: _exact_cast(option, loader(profile.dtype)) for option in options}
+    casts = {o.slug: _cast(o, loader(profile.dtype)) for o in options if o.knob.precision}
     depends = _depends(loader(profile.dtype), profile)
     for size in sizes:
         asked = [o for o in options if o.knob.precision is None or size is sizes[0]]
@@ -182,11 +182,18 @@ def _measure(
         loader.forget()
     main = baselines[sizes[0].precision]
     declared = {
-        o.slug: declare(exact[o.slug], lanes[o.slug], plain=baselines.get(o.knob.precision or ""))
+        o.slug: declare(cast.exact, lanes[o.slug], plain=baselines.get(o.knob.precision or ""))
         for o in options
+        if (cast := casts.get(o.slug))
     }
     rows = [
-        option_row(o, lanes[o.slug], declared=declared[o.slug], refused=refused.get(o.slug))
+        option_row(
+            o,
+            lanes[o.slug],
+            declared=declared.get(o.slug),
+            altered=casts[o.slug].altered if o.slug in casts else None,
+            refused=refused.get(o.slug),
+        )
         for o in options
     ]
     section = {
@@ -295,16 +302,28 @@ def _lane(size: LaneSize, runs: Mapping[str, Run], runner: LaneRunner) -> Lane:
     return Lane(precision=size.precision, runs=runs, baselines=baselines)
 
 
-def _exact_cast(option: Option, loaded: models.LoadedModel) -> str | None:
-    """Say that the cast of an option that declares its precision is exact, if it is."""
-    if option.knob.precision is None:
-        return None
-    altered, total = unchanged_weights(loaded, option.knob.precision)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cast:
+    """What the cast of an option that declares its precision does: one of two sentences."""
+
+    exact: str | None
+    altered: str | None
+
+
+def _cast(option: Option, loaded: models.LoadedModel) -> _Cast:
+    """Count the weights that a declared precision alters."""
+    name = option.knob.precision or ""
+    altered, total = unchanged_weights(loaded, name)
     if altered:
-        return None
-    return (
-        f"it declares {option.knob.precision} arithmetic, in which each of the {total:,} loaded "
-        "weights is exact (0 altered by the cast)"
+        return _Cast(
+            exact=None,
+            altered=f"it declares {name} arithmetic, and the cast altered {altered:,} of the "
+            f"{total:,} loaded weights; as arithmetic its unit is the plain run in {name}",
+        )
+    return _Cast(
+        exact=f"it declares {name} arithmetic, in which each of the {total:,} loaded weights is "
+        "exact (0 altered by the cast)",
+        altered=None,
     )
 
 
