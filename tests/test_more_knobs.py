@@ -58,10 +58,15 @@ def test_an_option_documents_itself_and_reads_back(option: Option) -> None:
     assert parse_option(option.spelled) == option
 
 
+def test_the_sweep_goes_from_sixteen_bits_down_to_two() -> None:
+    """The table of widths holds each once, in falling order."""
+    assert [option.params["bits"] for option in preservation_table("bits")] == [*range(16, 1, -1)]
+
+
 def test_the_tables_are_known_by_name() -> None:
     """No option stands in two tables, and an unknown table is refused with the known ones."""
     assert not {o.slug for o in MORE} & {o.slug for o in preservation_table()}
-    with pytest.raises(KnobError, match="called 'mroe'; known: main, more"):
+    with pytest.raises(KnobError, match="called 'mroe'; known: bits, main, more"):
         preservation_table("mroe")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,15 @@ def test_the_command_reads_own_prompts_and_stored_runs(
 
     assert first == second
     assert json.loads(capsys.readouterr().out)["rows"] == measured["rows"]
+
+
+def test_a_table_is_run_by_name(profile: Profile) -> None:
+    """The sweep of widths runs as a table, and fewer bits are never nearer to the function."""
+    rows = preservation.run(profile, table="bits", steps=2)["rows"]
+    ratios = [row["ratio_float32"] for row in rows]
+
+    assert [row["params"]["bits"] for row in rows] == [*range(16, 1, -1)]
+    assert all(left < right for left, right in pairwise(ratios))
 
 
 def test_from_takes_no_other_choice(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

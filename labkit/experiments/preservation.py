@@ -50,6 +50,7 @@ def run(
     model: str | None = None,
     revision: str | None = None,
     knobs: Sequence[str] | None = None,
+    table: str | None = None,
     prompts: str | Path | None = None,
     steps: int | None = None,
     progress: Progress = tell,
@@ -63,6 +64,7 @@ def run(
         model: Another model than the profile's.
         revision: Its revision, for a hub id.
         knobs: Options such as `chunked_prefill:chunk=64`; the profile's by default.
+        table: A table of options by name, such as `more` or `bits`, where no option is named.
         prompts: A `.jsonl` file of prompts that are run whole; the frozen passages by default.
         steps: Tokens generated after each; the profile's number by default.
         progress: Called after each pass.
@@ -77,7 +79,7 @@ def run(
         settings = replace(settings, model=model, revision=revision)
     own = read_prompts(prompts) if prompts is not None else None
     settings = _resized(settings, own=own, steps=steps)
-    options = choose_options(settings, knobs)
+    options = choose_options(settings, knobs, table=table)
     require_distinct(options)
     if run_dir is None:
         with tempfile.TemporaryDirectory(prefix="labkit-") as scratch:
@@ -85,6 +87,7 @@ def run(
             return _measure(settings, options, own, folder=folder_path, progress=progress).section
     passed: dict[str, object] = {"knobs": list(knobs)} if knobs else {}
     passed |= {"model": model} if model else {}
+    passed |= {"table": table} if table is not None else {}
     passed |= {"prompts": Path(prompts).name} if prompts is not None else {}
     passed |= {"steps": steps} if steps is not None else {}
     with recorded_run(
@@ -115,18 +118,22 @@ def _resized(profile: Profile, *, own: list[Passage] | None, steps: int | None) 
     )
 
 
-def choose_options(profile: Profile, knobs: Sequence[str] | None) -> list[Option]:
-    """Return the options to run: the ones asked for, else the profile's.
+def choose_options(
+    profile: Profile, knobs: Sequence[str] | None, *, table: str | None = None
+) -> list[Option]:
+    """Return the options to run: the ones asked for, else a table's, else the profile's.
 
     Raises:
         KnobError: If one is unknown.
     """
     if knobs:
         return [parse_option(text) for text in knobs]
-    table = preservation_table()
+    if table is not None:
+        return preservation_table(table)
+    main = preservation_table()
     if profile.knobs == "all":
-        return table
-    by_slug = {option.slug: option for option in table}
+        return main
+    by_slug = {option.slug: option for option in main}
     if unknown := [name for name in profile.knobs if name not in by_slug]:
         raise KnobError(
             f"profile {profile.name!r} names rows that do not exist: {', '.join(unknown)}. "

@@ -117,14 +117,19 @@ def skipped_norm(backend: TransformersBackend) -> Backends:
 
 @dataclass(slots=True, kw_only=True)
 class Masked(TransformersSession):
-    """A session whose 2-D mask hides one place from everyone."""
+    """A session whose 2-D mask hides one place from everyone.
+
+    A negative place counts from the end of the prompt.
+    """
 
     hidden: int
+    _prompt: int = 0
 
     def _inputs(self, ids: Tensor, start: int) -> dict[str, Any]:
         inputs = TransformersSession._inputs(self, ids, start)
         mask = inputs.get("attention_mask", torch.ones(ids.shape[0], self._seen, dtype=torch.long))
-        mask[:, self.hidden] = 0
+        self._prompt = self._prompt or self._seen
+        mask[:, self.hidden + (self._prompt if self.hidden < 0 else 0)] = 0
         places = torch.arange(start, self._seen).expand(ids.shape[0], -1)
         return {"position_ids": places} | inputs | {"attention_mask": mask}
 
@@ -138,7 +143,7 @@ def hidden_first(backend: TransformersBackend) -> Backends:
 @case(DEFECT, "mask hides one token in the middle")
 def hidden_middle(backend: TransformersBackend) -> Backends:
     """One place that is near enough for every window is hidden."""
-    yield replace(backend, session_kind=functools.partial(Masked, hidden=28))
+    yield replace(backend, session_kind=functools.partial(Masked, hidden=-12))
 
 
 @case(DEFECT, "each token misses its predecessor", spares={"window"})
