@@ -9,7 +9,7 @@ PROFILE ?= cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup chapter quick book lab bench test lint notebooks lock clean
+.PHONY: help setup chapter quick book lab bench verdicts test lint notebooks lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ lab: $(STAMP) ## open the notebooks in JupyterLab
 
 bench: $(STAMP) ## measure the lab's own speed, as ratios
 	$(BIN)/python tests/bench.py --json results/bench.json
+
+verdicts: $(STAMP) ## run options and defects of known truth through the verdict
+	$(BIN)/python tests/verdicts.py
 
 lint: $(STAMP) ## check style, types and the direction of imports
 	$(BIN)/ruff check

@@ -45,6 +45,10 @@ class Journal:
         """Return what was measured; KeyError if it was not."""
         return self._values[unit, digest]
 
+    def latest(self) -> dict[str, Any]:
+        """Return each unit's newest value, whatever it was measured from."""
+        return {unit: value for (unit, _), value in self._values.items()}
+
     def append(self, unit: str, *, digest: str, value: object) -> None:
         """Add a unit, on disk before this returns.
 

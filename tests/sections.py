@@ -310,3 +310,30 @@ def _code_cell(name: str, outputs: list[dict[str, Any]]) -> dict[str, Any]:
 
 _GLUE = "application/papermill.record/"
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+def verdicts() -> dict[str, Any]:
+    """Return a small verdict benchmark: one rule that is right, and one that errs both ways."""
+    rows = []
+    for effect in (None, 0.5, 3.0, 40.0, 500.0, 1e6):
+        for precision in ("float16", "float32"):
+            same = effect is None
+            loud = not same and effect > 100
+            rows.append(
+                {
+                    "subject": "tiny",
+                    "case": f"effect {effect}",
+                    "truth": "preserves" if same else "defect",
+                    "precision": precision,
+                    "should_be": "preserving" if same else "different artefact",
+                    "small": False,
+                    "effect": effect,
+                    "effect_here": effect,
+                    "answers": {
+                        "right": "preserving" if same else "different artefact",
+                        "blunt": "different artefact" if same or loud else "preserving",
+                        "shy": "undetermined",
+                    },
+                }
+            )
+    return {"rows": rows}

@@ -45,6 +45,7 @@ CHARTS = {
     "fallback_matrix": lambda: charts.fallback_matrix(sections.fallbacks()),
     "release_matrix": lambda: charts.release_matrix(releases.load_matrix()),
     "admission_matrix": lambda: charts.admission_matrix(sections.admission()),
+    "verdict_matrix": lambda: charts.verdict_matrix(sections.verdicts()),
 }
 every_chart = pytest.mark.parametrize("make", [pytest.param(f, id=n) for n, f in CHARTS.items()])
 

@@ -35,6 +35,8 @@ class TransformersBackend:
         cache: `dynamic` or `static`.
         sdpa: Names of the SDPA kernels allowed (`math`, …); `None` leaves torch's choice.
         mask: An attention mask imposed by the runtime instead of the library's own.
+        session_kind: Makes the session, where an option feeds tokens or keeps the cache in
+            another way; `None` makes a `TransformersSession`.
         changes: Model changes made so far, for the manifest.
     """
 
@@ -43,6 +45,7 @@ class TransformersBackend:
     cache: str = "dynamic"
     sdpa: str | None = None
     mask: Mask | None = None
+    session_kind: Callable[..., TransformersSession] | None = None
     changes: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -62,7 +65,8 @@ class TransformersBackend:
 
     def session(self, *, capacity_tokens: int) -> TransformersSession:
         """See `labkit.backends.Backend.session`."""
-        return TransformersSession(backend=self, capacity_tokens=capacity_tokens)
+        kind = self.session_kind or TransformersSession
+        return kind(backend=self, capacity_tokens=capacity_tokens)
 
     def next_logits(self, ids: Sequence[int]) -> Logits:
         """See `labkit.backends.Backend.next_logits`."""
@@ -88,7 +92,12 @@ class TransformersBackend:
 
 @dataclass(slots=True, kw_only=True)
 class TransformersSession:
-    """Sequences under extension by a `TransformersBackend`; prompts are padded on the left."""
+    """Sequences under extension by a `TransformersBackend`; prompts are padded on the left.
+
+    An option that feeds tokens in another way is a subclass: `_as_batch` starts a session,
+    `_new_cache` makes its cache (`None` for no cache), `_forward` feeds one piece, and
+    `_inputs` says which mask and positions go with it.
+    """
 
     backend: TransformersBackend
     capacity_tokens: int
@@ -96,22 +105,29 @@ class TransformersSession:
     _cache: Any = None
     _padding: Tensor | None = None
     _seen: int = 0
+    _started: bool = False
 
     def next_logits(self, rows: Sequence[Sequence[int]]) -> Logits:
         """See `labkit.backends.Session.next_logits`."""
         ids = self._as_batch(rows)
-        chunk = self.backend.prefill_chunk or ids.shape[1]
         with torch.inference_mode(), _sdpa_kernels(self.backend.sdpa):
-            for piece in ids.split(chunk, dim=1):
-                logits = self._forward(piece)
+            logits = self._feed(ids)
         exact = torch.float64 if logits.dtype == torch.float64 else torch.float32
-        answer: Logits = logits[:, -1].to(exact).cpu().numpy()
+        answer: Logits = logits.to(exact).cpu().numpy()
         return answer
+
+    def _feed(self, ids: Tensor) -> Tensor:
+        chunk = self.backend.prefill_chunk or ids.shape[1]
+        for piece in ids.split(chunk, dim=1):
+            logits = self._forward(piece)
+        return logits
 
     def _as_batch(self, rows: Sequence[Sequence[int]]) -> Tensor:
         device = self.backend.model.device
         longest = max(len(row) for row in rows)
-        if self._cache is None:
+        if not self._started:
+            self._started = True
+            _forget_lengths(self.backend.model)
             self._cache = self._new_cache()
             lengths = [len(row) for row in rows]
             if min(lengths) < longest:
@@ -125,10 +141,25 @@ class TransformersSession:
             return transformers.StaticCache(config=config, max_cache_len=self.capacity_tokens)
         return transformers.DynamicCache(config=config)
 
-    def _forward(self, ids: Tensor) -> Tensor:
+    def _forward(self, ids: Tensor, *, after: int = 0) -> Tensor:
+        """Feed one piece and return the logits that follow it, or `after` tokens before its end.
+
+        Shape `(rows, vocab)`.
+        """
         model, start = self.backend.model, self._seen
         self._seen += ids.shape[1]
-        inputs: dict[str, Any] = {_cache_argument(model): self._cache}
+        inputs = self._inputs(ids, start)
+        cached = {} if self._cache is None else {_cache_argument(model): self._cache}
+        output = model(
+            ids, use_cache=self._cache is not None, logits_to_keep=after + 1, **cached, **inputs
+        )
+        self._observe(ids, inputs)
+        logits: Tensor = output.logits[:, 0]
+        return logits
+
+    def _inputs(self, ids: Tensor, start: int) -> dict[str, Any]:
+        """Return the mask and the positions that go with a piece, where the library's won't do."""
+        inputs: dict[str, Any] = {}
         if self._padding is not None:
             places = torch.arange(self._seen, device=ids.device)
             real = places >= self._padding[:, None]
@@ -137,10 +168,7 @@ class TransformersSession:
             inputs["position_ids"] = positions.clamp(min=0)
         if self.backend.mask is not None:
             inputs["attention_mask"] = self._imposed_mask(self.backend.mask, ids, start)
-        output = model(ids, use_cache=True, logits_to_keep=1, **inputs)
-        self._observe(ids, inputs)
-        logits: Tensor = output.logits
-        return logits
+        return inputs
 
     def _imposed_mask(self, mask: Mask, ids: Tensor, start: int) -> Tensor:
         if self._padding is not None or self.backend.cache != "dynamic":
@@ -171,6 +199,18 @@ class TransformersSession:
             "rows": ids.shape[0],
             "sdpa": _enabled_sdpa(),
         }
+
+
+def _forget_lengths(model: Any) -> None:
+    """Reset dynamic rotary modules, which keep the longest length of the requests before.
+
+    Without it a prompt's logits depend on what the process has served: the frequencies that a
+    longer request grew stay until one comes that is shorter than the original length.
+    """
+    for module in model.modules():
+        if getattr(module, "rope_type", None) == "dynamic":
+            module.register_buffer("inv_freq", module.original_inv_freq, persistent=False)
+            module.max_seq_len_cached = module.original_max_seq_len
 
 
 def _int_list(value: object) -> list[int]:

@@ -20,6 +20,7 @@ from labkit.charts.tables import (
     preservation_table,
     verdict_table,
 )
+from labkit.charts.verdicts import verdict_matrix
 
 __all__ = [
     "MIME",
@@ -45,5 +46,6 @@ __all__ = [
     "rounding_ratios",
     "save_convergence",
     "side_by_side",
+    "verdict_matrix",
     "verdict_table",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from typing import Any
 
 from labkit.cli._common import (
     Subparsers,
@@ -14,7 +15,7 @@ from labkit.cli._common import (
     print_table,
     progress_bar,
 )
-from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS
+from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, KnobError
 
 _COLUMNS = {
     "knob": "option",
@@ -43,6 +44,16 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--knob", action="append", dest="knobs", metavar="NAME", help="one option; may be repeated"
     )
+    parser.add_argument("--table", metavar="NAME", help="a table of options: main, more or bits")
+    parser.add_argument("--prompts", metavar="FILE", help='a .jsonl of {"text": "…"}, run whole')
+    parser.add_argument("--steps", type=int, metavar="N", help="tokens generated after each prompt")
+    parser.add_argument("--out", dest="run", metavar="FOLDER", help="the same as --run")
+    parser.add_argument(
+        "--from",
+        dest="stored",
+        metavar="FOLDER",
+        help="run nothing: make a stored run's verdicts anew from its journal",
+    )
     add_json_option(parser)
     parser.set_defaults(execute=execute)
 
@@ -52,21 +63,7 @@ def execute(args: argparse.Namespace) -> int:
 
     What does not apply to the model is no failure; what is undetermined or was not applied is.
     """
-    from labkit.experiments import preservation
-    from labkit.profiles import load_profile
-
-    profile = load_profile(args.profile)
-    if args.revision and not args.model:
-        profile = dataclasses.replace(profile, revision=args.revision)
-    with progress_bar("preservation") as progress:
-        section = preservation.run(
-            profile,
-            args.run,
-            model=args.model,
-            revision=args.revision,
-            knobs=args.knobs,
-            progress=progress,
-        )
+    section = _rejudged(args) if args.stored else _run(args)
     if args.json:
         print_json(section)
     else:
@@ -74,3 +71,35 @@ def execute(args: argparse.Namespace) -> int:
     asked = [row for row in section["rows"] if args.knobs or row["kind"] != "model"]
     kept = all(row["verdict"] in ("preserving", "not applicable") for row in asked)
     return EXIT_HOLDS if kept else EXIT_DOES_NOT_HOLD
+
+
+def _rejudged(args: argparse.Namespace) -> dict[str, Any]:
+    from labkit.experiments.rejudging import rejudge
+
+    given = ("knobs", "table", "model", "revision", "prompts", "steps", "run")
+    if wrong := [name for name in given if getattr(args, name) is not None]:
+        raise KnobError(
+            f"--from runs nothing, so nothing else can be chosen; got {', '.join(wrong)} as well."
+        )
+    return rejudge(args.stored)
+
+
+def _run(args: argparse.Namespace) -> dict[str, Any]:
+    from labkit.experiments import preservation
+    from labkit.profiles import load_profile
+
+    profile = load_profile(args.profile)
+    if args.revision and not args.model:
+        profile = dataclasses.replace(profile, revision=args.revision)
+    with progress_bar("preservation") as progress:
+        return preservation.run(
+            profile,
+            args.run,
+            model=args.model,
+            revision=args.revision,
+            knobs=args.knobs,
+            table=args.table,
+            prompts=args.prompts,
+            steps=args.steps,
+            progress=progress,
+        )

@@ -44,6 +44,7 @@ def option_row(
     lanes: Sequence[Lane],
     *,
     declared: str | None,
+    altered: str | None = None,
     refused: NotApplicable | NotApplied | None,
 ) -> dict[str, Any]:
     """Return an option's row of the preservation table."""
@@ -59,18 +60,18 @@ def option_row(
         return head | summarise_knob([], steps=1) | _no_numbers(verdict, str(refused))
     runs = list(lanes[0].runs.values())
     steps = len(runs[0].picks)
-    return head | summarise_knob(runs, steps=steps) | _judged(lanes, declared)
+    return head | summarise_knob(runs, steps=steps) | _judged(lanes, declared, altered)
 
 
-def _judged(lanes: Sequence[Lane], declared: str | None) -> dict[str, Any]:
-    found: Verdict = judge(lanes, declared=declared)
+def _judged(lanes: Sequence[Lane], declared: str | None, altered: str | None) -> dict[str, Any]:
+    found: Verdict = judge(lanes, declared=declared, altered=altered)
     ratio = lanes[0].ratio()
     fine = lanes[1].ratio() if len(lanes) > 1 else None
     if declared is not None:
         # The reference is the same computation, so its distance of zero would say nothing.
         ratio = None
     return {
-        "declared": declared is not None,
+        "declared": declared is not None or altered is not None,
         "ratio": ratio.value if ratio else None,
         "ratio_low": ratio.low if ratio else None,
         "ratio_high": ratio.high if ratio else None,

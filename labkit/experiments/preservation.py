@@ -18,7 +18,8 @@ import labkit
 from labkit import models
 from labkit.errors import KnobError, NotApplicable, NotApplied, PromptError
 from labkit.experiments._lanes import LaneRunner, LaneSize, unchanged_weights
-from labkit.experiments._passages import load_passages, passages_digest
+from labkit.experiments._own_prompts import read_prompts
+from labkit.experiments._passages import Passage, load_passages, passages_digest
 from labkit.experiments._rows import (
     declare,
     describe_margins,
@@ -49,6 +50,9 @@ def run(
     model: str | None = None,
     revision: str | None = None,
     knobs: Sequence[str] | None = None,
+    table: str | None = None,
+    prompts: str | Path | None = None,
+    steps: int | None = None,
     progress: Progress = tell,
 ) -> dict[str, Any]:
     """Run options against the baseline and return the section.
@@ -60,6 +64,9 @@ def run(
         model: Another model than the profile's.
         revision: Its revision, for a hub id.
         knobs: Options such as `chunked_prefill:chunk=64`; the profile's by default.
+        table: A table of options by name, such as `more` or `bits`, where no option is named.
+        prompts: A `.jsonl` file of prompts that are run whole; the frozen passages by default.
+        steps: Tokens generated after each; the profile's number by default.
         progress: Called after each pass.
 
     Raises:
@@ -70,35 +77,63 @@ def run(
     settings = as_profile(profile)
     if model is not None:
         settings = replace(settings, model=model, revision=revision)
-    options = choose_options(settings, knobs)
+    own = read_prompts(prompts) if prompts is not None else None
+    settings = _resized(settings, own=own, steps=steps)
+    options = choose_options(settings, knobs, table=table)
     require_distinct(options)
     if run_dir is None:
         with tempfile.TemporaryDirectory(prefix="labkit-") as scratch:
-            return _measure(settings, options, folder=Path(scratch), progress=progress).section
+            folder_path = Path(scratch)
+            return _measure(settings, options, own, folder=folder_path, progress=progress).section
     passed: dict[str, object] = {"knobs": list(knobs)} if knobs else {}
     passed |= {"model": model} if model else {}
+    passed |= {"table": table} if table is not None else {}
+    passed |= {"prompts": Path(prompts).name} if prompts is not None else {}
+    passed |= {"steps": steps} if steps is not None else {}
     with recorded_run(
         run_dir, command=SECTION, profile=settings.to_json(), parameters_passed=passed
     ) as folder:
-        measured = _measure(settings, options, folder=folder.path, progress=progress)
+        measured = _measure(settings, options, own, folder=folder.path, progress=progress)
         folder.write_section(SECTION, measured.section)
         folder.amend_run(**measured.learned)
         shutil.rmtree(folder.path / "work", ignore_errors=True)
     return measured.section
 
 
-def choose_options(profile: Profile, knobs: Sequence[str] | None) -> list[Option]:
-    """Return the options to run: the ones asked for, else the profile's.
+def _resized(profile: Profile, *, own: list[Passage] | None, steps: int | None) -> Profile:
+    """Return the profile at the size of the user's own prompts and steps."""
+    if steps is not None and steps < 1:
+        raise PromptError(f"at least one token must be generated; got steps={steps}.")
+    fine = profile.float32_lane
+    steps = steps or profile.steps
+    if own is None:
+        return replace(profile, steps=steps)
+    count = len(own)
+    return replace(
+        profile,
+        prompts=count,
+        steps=steps,
+        rope_prompts=min(profile.rope_prompts, count),
+        float32_lane=replace(fine, prompts=min(fine.prompts, count)),
+    )
+
+
+def choose_options(
+    profile: Profile, knobs: Sequence[str] | None, *, table: str | None = None
+) -> list[Option]:
+    """Return the options to run: the ones asked for, else a table's, else the profile's.
 
     Raises:
         KnobError: If one is unknown.
     """
     if knobs:
         return [parse_option(text) for text in knobs]
-    table = preservation_table()
+    if table is not None:
+        return preservation_table(table)
+    main = preservation_table()
     if profile.knobs == "all":
-        return table
-    by_slug = {option.slug: option for option in table}
+        return main
+    by_slug = {option.slug: option for option in main}
     if unknown := [name for name in profile.knobs if name not in by_slug]:
         raise KnobError(
             f"profile {profile.name!r} names rows that do not exist: {', '.join(unknown)}. "
@@ -114,20 +149,25 @@ class _Measured:
 
 
 def _measure(
-    profile: Profile, options: Sequence[Option], *, folder: Path, progress: Progress
+    profile: Profile,
+    options: Sequence[Option],
+    own: list[Passage] | None,
+    *,
+    folder: Path,
+    progress: Progress,
 ) -> _Measured:
     """Run both lanes and put the section together."""
     began_s = time.perf_counter()
     loader = _Loader(profile)
-    passages = load_passages(profile.prompts)
-    prompts = _as_prompts(loader(profile.dtype), [(p.name, p.text) for p in passages], profile)
+    passages = own if own is not None else load_passages(profile.prompts)
+    prompts = _as_prompts(loader(profile.dtype), passages, profile, whole=own is not None)
     journal = Journal(folder / "journal.jsonl")
     sizes = _lane_sizes(profile, prompts)
     tick = _ticker(sizes, options, progress)
     lanes: dict[str, list[Lane]] = {option.slug: [] for option in options}
     refused: dict[str, NotApplicable | NotApplied] = {}
     baselines: dict[str, dict[str, Baseline]] = {}
-    exact = {option.slug: _exact_cast(option, loader(profile.dtype)) for option in options}
+    casts = {o.slug: _cast(o, loader(profile.dtype)) for o in options if o.knob.precision}
     depends = _depends(loader(profile.dtype), profile)
     for size in sizes:
         asked = [o for o in options if o.knob.precision is None or size is sizes[0]]
@@ -149,11 +189,18 @@ def _measure(
         loader.forget()
     main = baselines[sizes[0].precision]
     declared = {
-        o.slug: declare(exact[o.slug], lanes[o.slug], plain=baselines.get(o.knob.precision or ""))
+        o.slug: declare(cast.exact, lanes[o.slug], plain=baselines.get(o.knob.precision or ""))
         for o in options
+        if (cast := casts.get(o.slug))
     }
     rows = [
-        option_row(o, lanes[o.slug], declared=declared[o.slug], refused=refused.get(o.slug))
+        option_row(
+            o,
+            lanes[o.slug],
+            declared=declared.get(o.slug),
+            altered=casts[o.slug].altered if o.slug in casts else None,
+            refused=refused.get(o.slug),
+        )
         for o in options
     ]
     section = {
@@ -214,24 +261,26 @@ class _Loader:
 
 
 def _as_prompts(
-    loaded: models.LoadedModel, texts: Sequence[tuple[str, str]], profile: Profile
+    loaded: models.LoadedModel, passages: Sequence[Passage], profile: Profile, *, whole: bool
 ) -> tuple[Prompt, ...]:
+    """Encode passages, cut to the profile's length unless they are the user's own."""
     limit = getattr(loaded.model.config, "max_position_embeddings", None)
-    total = profile.prompt_tokens + profile.steps
-    if limit is not None and total > limit:
-        raise PromptError(
-            f"prompt and output must fit the model's {limit} positions; got prompt_tokens="
-            f"{profile.prompt_tokens} + steps={profile.steps} = {total}. Lower one of them."
-        )
     prompts = []
-    for name, text in texts:
-        ids = loaded.tokenizer.encode(text, add_special_tokens=False)
-        if len(ids) < profile.prompt_tokens:
+    for passage in passages:
+        ids = loaded.tokenizer.encode(passage.text, add_special_tokens=False)
+        length = len(ids) if whole else profile.prompt_tokens
+        total = length + profile.steps
+        if limit is not None and total > limit:
             raise PromptError(
-                f"passage {name} must give prompt_tokens={profile.prompt_tokens}; this "
+                f"prompt and output must fit the model's {limit} positions; got prompt_tokens="
+                f"{length} + steps={profile.steps} = {total} for {passage.name}. Lower one of them."
+            )
+        if len(ids) < length:
+            raise PromptError(
+                f"passage {passage.name} must give prompt_tokens={length}; this "
                 f"tokenizer makes {len(ids)} of it. Lower prompt_tokens in the profile."
             )
-        prompts.append(Prompt(name=name, ids=tuple(ids[: profile.prompt_tokens])))
+        prompts.append(Prompt(name=passage.name, ids=tuple(ids[:length])))
     return tuple(prompts)
 
 
@@ -260,16 +309,28 @@ def _lane(size: LaneSize, runs: Mapping[str, Run], runner: LaneRunner) -> Lane:
     return Lane(precision=size.precision, runs=runs, baselines=baselines)
 
 
-def _exact_cast(option: Option, loaded: models.LoadedModel) -> str | None:
-    """Say that the cast of an option that declares its precision is exact, if it is."""
-    if option.knob.precision is None:
-        return None
-    altered, total = unchanged_weights(loaded, option.knob.precision)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cast:
+    """What the cast of an option that declares its precision does: one of two sentences."""
+
+    exact: str | None
+    altered: str | None
+
+
+def _cast(option: Option, loaded: models.LoadedModel) -> _Cast:
+    """Count the weights that a declared precision alters."""
+    name = option.knob.precision or ""
+    altered, total = unchanged_weights(loaded, name)
     if altered:
-        return None
-    return (
-        f"it declares {option.knob.precision} arithmetic, in which each of the {total:,} loaded "
-        "weights is exact (0 altered by the cast)"
+        return _Cast(
+            exact=None,
+            altered=f"it declares {name} arithmetic, and the cast altered {altered:,} of the "
+            f"{total:,} loaded weights; as arithmetic its unit is the plain run in {name}",
+        )
+    return _Cast(
+        exact=f"it declares {name} arithmetic, in which each of the {total:,} loaded weights is "
+        "exact (0 altered by the cast)",
+        altered=None,
     )
 
 

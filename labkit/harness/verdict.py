@@ -143,7 +143,9 @@ class Verdict:
     slope: Interval | None
 
 
-def judge(lanes: Sequence[Lane], *, declared: str | None = None) -> Verdict:
+def judge(
+    lanes: Sequence[Lane], *, declared: str | None = None, altered: str | None = None
+) -> Verdict:
     """Decide what an option is, from its lanes.
 
     Args:
@@ -151,9 +153,14 @@ def judge(lanes: Sequence[Lane], *, declared: str | None = None) -> Verdict:
         declared: What is known of an option that declares its own precision: a sentence
             without a full stop, given only where the cast altered no weight.
 
+        altered: What such an option's cast altered, given only where it did: other weights are
+            another artefact, however coarse the arithmetic that hides them.
+
     Returns:
         The verdict. One precision alone leaves it undetermined.
     """
+    if altered is not None:
+        return Verdict(verdict=DIFFERENT, sentence=f"Different artefact: {altered}.", slope=None)
     if declared is not None:
         return Verdict(verdict=PRESERVING, sentence=f"Preserving: {declared}.", slope=None)
     found = slope(lanes[0], lanes[-1]) if len(lanes) > 1 else None

@@ -69,7 +69,11 @@ def _round_weight(linear: nn.Module, bits: int) -> int:
 @knob(
     kind="model",
     label="int{bits} weights",
-    rows=[Row({"bits": 8}), Row({"bits": 4})],
+    rows=[
+        Row({"bits": 8}),
+        Row({"bits": 4}),
+        *(Row({"bits": bits}, table="bits") for bits in range(16, 1, -1)),
+    ],
     check=_sensible_bits,
 )
 def quantised_weights(

@@ -40,11 +40,13 @@ class Row:
         params: Keyword arguments of the knob.
         kind: `runtime`, `model` or `control`; `None` takes the knob's own.
         prompts: `few` runs the profile's small number of prompts, `all` all of them.
+        table: The table it stands in: `main`, or one that is asked for by name.
     """
 
     params: Params = field(default_factory=dict)
     kind: Kind | None = None
     prompts: Literal["all", "few"] = "all"
+    table: str = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +185,17 @@ def knob(
     return register
 
 
-def preservation_table() -> list[Option]:
-    """Return the options of the preservation table, runtime first, then model, then control."""
-    options = [_option(knob, row) for knob in KNOBS.values() for row in knob.rows]
+def preservation_table(table: str = "main") -> list[Option]:
+    """Return the options of a table, runtime first, then model, then control.
+
+    Raises:
+        KnobError: If no row stands in a table of that name.
+    """
+    rows = [(knob, row) for knob in KNOBS.values() for row in knob.rows]
+    options = [_option(knob, row) for knob, row in rows if row.table == table]
+    if not options:
+        known = ", ".join(sorted({row.table for _, row in rows}))
+        raise KnobError(f"no table of options is called {table!r}; known: {known}.")
     return sorted(options, key=lambda option: KINDS.index(option.kind))
 
 

@@ -1,0 +1,1 @@
+"""The verdict benchmark: is the lab's verdict right, and where do other criteria err?"""
