@@ -14,6 +14,8 @@ from labkit.charts.rounding import convergence, rounding_ratios
 from labkit.charts.source import SourceFigure, load_reference, side_by_side
 from labkit.charts.tables import (
     admission_table,
+    allocation_counts,
+    allocation_table,
     answers_table,
     fallbacks_table,
     fingerprint_table,
@@ -27,6 +29,8 @@ __all__ = [
     "SourceFigure",
     "admission_matrix",
     "admission_table",
+    "allocation_counts",
+    "allocation_table",
     "answers_table",
     "boundary",
     "cache_growth",
