@@ -66,6 +66,14 @@ def judge_remainder(fine: Lane, exact: Mapping[str, Sequence[float]]) -> str:
     return _side(remainder(fine, exact), of=1.0)
 
 
+def judge_staying(coarse: Lane, fine: Lane, exact: Mapping[str, Sequence[float]]) -> str:
+    """Return the verdict by the remainder, or by the growth where float64 gave none.
+
+    Some kernels do not exist in float64, and some parts of a stack overflow in it.
+    """
+    return judge_remainder(fine, exact) if exact else judge_growth(coarse, fine)
+
+
 def _side(found: Interval | None, *, of: float) -> str:
     if found is None or found.low is None or found.high is None:
         return UNDETERMINED

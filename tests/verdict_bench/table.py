@@ -9,7 +9,7 @@ from typing import Any
 
 from labkit.harness import judge
 from labkit.harness.compare import significant
-from labkit.harness.staying import growth, judge_growth, judge_remainder
+from labkit.harness.staying import growth, judge_growth, judge_staying
 from labkit.harness.verdict import DIFFERENT, PRESERVING, UNDETERMINED
 from verdict_bench.cases import CHANGE, DEFECT, PRESERVE
 from verdict_bench.criteria import CRITERIA, ask
@@ -44,10 +44,7 @@ def _row(record: Record, precision: str) -> dict[str, Any]:
     ours = {
         OURS: verdict.verdict,
         GROWTH: judge_growth(coarse, fine),
-        # Where float64 overflows there is no remainder, and the growth has to do.
-        REMAINDER: judge_remainder(record.at[FINEST].lane, record.exact)
-        if record.exact
-        else judge_growth(coarse, fine),
+        REMAINDER: judge_staying(coarse, record.at[FINEST].lane, record.exact),
     }
     answers = ours | {name: ask(name, runs, seen) for name in CRITERIA}
     return {
