@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 from labkit.admission import RULES, RuntimeFacts
 from labkit.errors import ProbeError

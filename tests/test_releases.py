@@ -15,9 +15,9 @@ from typing import Any
 
 import planted_release
 import pytest
-from conftest import ROOT, read_cases
 from hypothesis import given
 from hypothesis import strategies as st
+from support import ROOT, read_cases
 
 from labkit import charts
 from labkit.errors import ProbeError, ReleaseError, ResultsError
@@ -279,7 +279,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     """A file where the cache's folder should be is one message, not a traceback."""
     (tmp_path / "cache").write_text("in the way")
     monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(Exception, match="The file must be writable") as refused:
+    with pytest.raises(Exception, match="must stand in a folder, and a file is in its way") as refused:
         planted()
 
     assert type(refused.value).__name__ == "RunError"

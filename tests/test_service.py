@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 import uvicorn
-from conftest import ROOT
+from support import ROOT
 
 EXAMPLE = ROOT / "book" / "examples" / "asgi_admission.py"
 CHAT = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 8, "temperature": 0}

@@ -9,10 +9,11 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from labkit.charts.matrices import shade_of
 from labkit.charts.style import (
     CELL_TEXT,
     OUTCOME_WORDS,
-    OUTCOMES,
+    SHADES,
     chart_of,
     finish,
     layered,
@@ -61,13 +62,11 @@ def release_matrix(matrix: Matrix) -> alt.LayerChart:
             alt.Tooltip("said:N", title="the stack said"),
         ],
     )
-    present = [name for name in OUTCOMES if any(cell["outcome"] == name for cell in cells)]
+    present = [name for name in SHADES if any(cell["shade"] == name for cell in cells)]
     colour = alt.Color(
-        "outcome:N",
-        scale=alt.Scale(domain=present, range=[OUTCOMES[name] for name in present]),
-        legend=alt.Legend(
-            orient="bottom", title=None, columns=4, labelExpr="replace(datum.label, '_', ' ')"
-        ),
+        "shade:N",
+        scale=alt.Scale(domain=present, range=[SHADES[name] for name in present]),
+        legend=alt.Legend(orient="bottom", title=None, columns=3),
     )
     chart = layered(
         base.mark_rect(cornerRadius=3).encode(color=colour),
@@ -133,6 +132,7 @@ def _cell(probe: Mapping[str, Any], *, release: str, row: Mapping[str, Any]) -> 
         "asked": probe["asked"],
         "release": release,
         "outcome": row["outcome"],
+        "shade": shade_of(row["outcome"], did_it=row["did_it"]),
         "text": f"{word} {SUBSTITUTED}" if row["substituted"] else word,
         "did_it": {True: "yes", False: "no", None: "not measured"}[row["did_it"]],
         "said": row["why_not_askable"] or row["said"] or "nothing",
