@@ -43,7 +43,12 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def profile(checkpoint: Path) -> Profile:
     """Return a profile of the smallest size, on the tiny model."""
     return dataclasses.replace(
-        load_profile("quick"), model=str(checkpoint), float32_lane=Lane(prompts=2, steps=3)
+        load_profile("quick"),
+        model=str(checkpoint),
+        prompts=2,
+        prompt_tokens=40,
+        rope_prompts=2,
+        float32_lane=Lane(prompts=2, steps=3),
     )
 
 
