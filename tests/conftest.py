@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
 import pytest
+from support import MakeNotebook, Python
 
-from labkit.files import find_root
 from labkit.profiles import Profile, load_profile
 
-CASES = Path(__file__).parent / "cases"
-ROOT = find_root(Path(__file__).parent)
-
-Python = Callable[..., subprocess.CompletedProcess[str]]
-MakeNotebook = Callable[..., Path]
-
-
-def read_cases(name: str) -> list[dict]:
-    """Return the cases of a file in tests/cases; each says why it is there."""
-    cases = json.loads((CASES / name).read_text(encoding="utf-8"))
-    assert all(case["why"] for case in cases)
-    return cases
+# A tiny model gains nothing from threads, and on a busy machine they wait for one another.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import typing
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, read_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import ROOT, read_cases
 
 from labkit.admission import RULES, Decision, Reason, Request, Rule, RuntimeFacts, admit
 from labkit.config_reading.types import EXTENDING_ROPE_KINDS

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, read_cases
+from support import ROOT, read_cases
 
 PAGES = [ROOT / "book/intro.md", *sorted((ROOT / "book/chapter").glob("*.md"))]
 ALLOWED = read_cases("book_typed_numbers.json")
@@ -138,7 +138,7 @@ def test_the_readmes_own_knob_compiles() -> None:
     (code,) = re.findall(r"```py\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     compile(code, "README.md", "exec")
 
-    assert len(code.splitlines()) <= 10
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
 
 
 @pytest.mark.slow

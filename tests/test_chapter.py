@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import ROOT, MakeNotebook
+from support import ROOT, MakeNotebook
 
 from labkit import chapter, results
 from labkit.chapter import executing, resuming

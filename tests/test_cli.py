@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Python, read_cases
+from support import ROOT, Python, read_cases
 
 from labkit.cli import build_parser, main
 from labkit.errors import LabError

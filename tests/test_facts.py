@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import read_cases
+from support import read_cases
 
 from labkit.admission import RuntimeFacts
 from labkit.facts import Finding, derive_facts, learn_facts

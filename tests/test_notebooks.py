@@ -9,7 +9,7 @@ from pathlib import Path
 
 import notebook_rules
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 from labkit.chapter import check_parameters, normalise
 from labkit.results import SECTIONS

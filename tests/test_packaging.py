@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import CASES, ROOT
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from support import CASES, ROOT
 
 import labkit
 from labkit.cli import build_parser

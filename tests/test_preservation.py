@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib
 import json
 import linecache
@@ -26,6 +27,14 @@ from labkit.results import read_results
 
 Measure = Callable[..., dict]
 FEW = ["chunked_prefill:chunk=64", "window:size=64", "float32", "padded_batch:rows=4"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_collections() -> Iterator[None]:
+    """Keep what is imported out of the collections that a run makes between its models."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import read_cases
+from support import read_cases
 
 from labkit import probes
 from labkit.errors import ModelError, ProbeError

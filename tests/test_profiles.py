@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import read_cases
+from support import read_cases
 
 from labkit.errors import ProfileError
 from labkit.profiles import Profile, load_profile, parse_profile, profile_names, write_profile

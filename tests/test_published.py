@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 from labkit.book import NOTEBOOKS, lacks_of
 from labkit.errors import ResultsError

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Python
+from support import ROOT, Python
 
 from labkit import record
 from labkit.errors import ResultsError

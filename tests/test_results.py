@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Python, read_cases
+from support import Python, read_cases
 
 from labkit.errors import ResultsError, RunError
 from labkit.files import first_not_finite

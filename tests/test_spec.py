@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, read_cases
+from support import ROOT, read_cases
 
 from labkit.errors import ConfigError
 from labkit.spec import (

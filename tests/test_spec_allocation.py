@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import read_cases
+from support import read_cases
 
 from labkit.config_reading.keys import IGNORED
 from labkit.spec import fingerprint

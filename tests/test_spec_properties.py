@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from conftest import read_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import read_cases
 
 from labkit.config_reading.families import BY_NAME, family_of
 from labkit.config_reading.keys import IGNORED, OUTSIDE

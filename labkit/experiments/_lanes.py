@@ -92,7 +92,6 @@ class LaneRunner:
     def close(self) -> None:
         """Drop the model."""
         self.__dict__.pop("backend", None)
-        models.release()
 
     # ---- units --------------------------------------------------------------------------
 
@@ -136,8 +135,9 @@ class LaneRunner:
             self.baselines[prompt.name] = self._with_reference(
                 prompt, traces[prompt.name], reference, keep=bool(missing)
             )
-        del reference
-        models.release()
+        if reference is not None:
+            del reference
+            models.release()
 
     def _baseline_trace(self, prompt: Prompt, *, keep: bool) -> Trace:
         unit, digest = self._unit("baseline", [prompt])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from built_site import SITE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 CHROMIUM = Path("/usr/bin/chromium")
-ROOT = Path(__file__).resolve().parents[2]
-# Another built site to check than the checkout's own, as the test of the configuration has.
-SITE = Path(os.environ.get("LABKIT_SITE", ROOT / "_build/html"))
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -29,12 +26,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
-def pages() -> list[str]:
-    """Name every page of the built site, for a test each."""
-    found = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
-    return [page for page in found if not page.startswith("_static/")]
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):

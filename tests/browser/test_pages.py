@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import SITE, pages
+from built_site import SITE, pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
