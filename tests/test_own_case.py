@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,12 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def profile(checkpoint: Path) -> Profile:
     """Return a profile of the smallest size, on the tiny model."""
     return dataclasses.replace(
-        load_profile("quick"), model=str(checkpoint), float32_lane=Lane(prompts=2, steps=3)
+        load_profile("quick"),
+        model=str(checkpoint),
+        prompts=2,
+        prompt_tokens=40,
+        rope_prompts=2,
+        float32_lane=Lane(prompts=2, steps=3),
     )
 
 
@@ -118,13 +122,13 @@ def test_the_command_reads_own_prompts_and_stored_runs(
     assert json.loads(capsys.readouterr().out)["rows"] == measured["rows"]
 
 
-def test_a_table_is_run_by_name(profile: Profile) -> None:
-    """The sweep of widths runs as a table, and fewer bits are never nearer to the function."""
-    rows = preservation.run(profile, table="bits", steps=2)["rows"]
-    ratios = [row["ratio_float32"] for row in rows]
+def test_a_table_is_chosen_by_name(profile: Profile) -> None:
+    """A named table takes the place of the profile's rows; options named one by one go first."""
+    swept = preservation.choose_options(profile, None, table="bits")
+    named = preservation.choose_options(profile, ["no_cache"], table="bits")
 
-    assert [row["params"]["bits"] for row in rows] == [*range(16, 1, -1)]
-    assert all(left < right for left, right in pairwise(ratios))
+    assert [option.params["bits"] for option in swept] == [*range(16, 1, -1)]
+    assert [option.spelled for option in named] == ["no_cache"]
 
 
 def test_from_takes_no_other_choice(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from verdict_bench.subjects import SUBJECTS
 from verdict_bench.table import counts_of
 
 from labkit.harness import Baseline, Lane, Run, Trace
-from labkit.harness.staying import EQUAL_PARTS, growth, judge_growth, judge_remainder
+from labkit.harness.staying import EQUAL_PARTS, growth, judge_growth, judge_remainder, judge_staying
 
 STORED = Path(verdicts.ROOT) / "data" / "verdicts" / "verdicts.json"
 STEPS = 3
@@ -111,8 +111,8 @@ def _lane(precision: str, *, distance: float, error: float) -> Lane:
     base = _baseline(np.eye(STEPS, dtype=np.float32), error=error)
     return Lane(
         precision=precision,
-        runs={"p": _run((0, 1, 2), distance=distance)},
-        baselines={"p": base},
+        runs={name: _run((0, 1, 2), distance=distance) for name in "pq"},
+        baselines=dict.fromkeys("pq", base),
     )
 
 
@@ -152,9 +152,19 @@ def test_a_remainder_is_read_in_roundings_of_the_finest_lane() -> None:
     """What float64 leaves of an option is arithmetic below one rounding, and a change above."""
     fine = _lane("float32", distance=1.0, error=1e-7)
 
-    assert judge_remainder(fine, {"p": (1e-12,) * STEPS}) == "preserving"
-    assert judge_remainder(fine, {"p": (5e-7,) * STEPS}) == "different artefact"
+    assert judge_remainder(fine, dict.fromkeys("pq", (1e-12,) * STEPS)) == "preserving"
+    assert judge_remainder(fine, dict.fromkeys("pq", (5e-7,) * STEPS)) == "different artefact"
+    assert judge_remainder(fine, {"p": (5e-7,) * STEPS}) == "undetermined"
     assert judge_remainder(fine, {}) == "undetermined"
+
+
+def test_without_a_remainder_the_growth_decides() -> None:
+    """What cannot run in float64 is judged by two precisions."""
+    coarse = _lane("float16", distance=1e-3, error=1e-3)
+    fine = _lane("float32", distance=9e-7, error=1e-7)
+
+    assert judge_staying(coarse, fine, {}) == "different artefact"
+    assert judge_staying(coarse, fine, dict.fromkeys("pq", (1e-12,) * STEPS)) == "preserving"
 
 
 # ---- the stored benchmark ----------------------------------------------------------------
