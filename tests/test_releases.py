@@ -279,7 +279,9 @@ def test_a_cache_that_cannot_be_written_is_named(
     """A file where the cache's folder should be is one message, not a traceback."""
     (tmp_path / "cache").write_text("in the way")
     monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(Exception, match="must stand in a folder, and a file is in its way") as refused:
+    with pytest.raises(
+        Exception, match="must stand in a folder, and a file is in its way"
+    ) as refused:
         planted()
 
     assert type(refused.value).__name__ == "RunError"
