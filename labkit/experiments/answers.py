@@ -15,7 +15,7 @@ from labkit.experiments._section import as_profile
 from labkit.files import data_file
 from labkit.profiles import Profile
 from labkit.progress import Progress, tell
-from labkit.results import read_results
+from labkit.results import read_results, resolve_run_dir
 from labkit.spec import ModelSpec, fingerprint
 
 ANSWERS = ("admission", "answers.json")
@@ -64,8 +64,10 @@ def run(
 
 def _asked_before(run_dir: str | Path | None) -> dict[str, Any] | None:
     """Return the probes' section of a run's own folder; the scratch run may be an old one."""
-    folder = Path(run_dir) if run_dir else None
-    if folder is None or not (folder / "results.json").is_file():
+    if not run_dir:
+        return None
+    folder = resolve_run_dir(run_dir)
+    if not (folder / "results.json").is_file():
         return None
     section: dict[str, Any] | None = read_results(folder)["fallbacks"]
     return section if section and "beyond" in section else None
