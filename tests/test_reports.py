@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tiny
-from conftest import read_cases
+from support import read_cases
 from verdict_bench.running import baseline_of
 from verdict_bench.subjects import on_common_grid, tiny_model
 
