@@ -10,10 +10,12 @@ from labkit.rules import RULES
 from labkit.rules._facts import RuntimeFacts
 from labkit.rules._reason import Decision, Example, Outcome, Reason, Rule
 from labkit.rules._request import Request
+from labkit.rules._shapes import SHAPES, Shape, read_request
 from labkit.spec import ModelSpec
 
 __all__ = [
     "RULES",
+    "SHAPES",
     "Decision",
     "Example",
     "Outcome",
@@ -21,7 +23,9 @@ __all__ = [
     "Request",
     "Rule",
     "RuntimeFacts",
+    "Shape",
     "admit",
+    "read_request",
 ]
 
 _CHECKS = tuple(rule.check for rule in RULES)

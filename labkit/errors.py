@@ -58,3 +58,7 @@ class ResultsError(LabError):
 
 class RunError(LabError):
     """A run cannot go on: a full disk, a second process on the same folder, a failed notebook."""
+
+
+class ReleaseError(LabError):
+    """A release of a library cannot be named, installed or asked."""

@@ -16,7 +16,6 @@ from labkit.admission import RULES, Decision, Reason, Request, Rule, RuntimeFact
 from labkit.config_reading.types import EXTENDING_ROPE_KINDS
 from labkit.errors import RequestError
 from labkit.rules import _facts, _request
-from labkit.rules._openai import KNOWN
 from labkit.rules._reach import EXTENDING_KINDS
 from labkit.rules.attention import GEMMA2
 from labkit.rules.context import GPT2, LLAMA3
@@ -295,96 +294,6 @@ def test_facts_list_what_nobody_has_learned() -> None:
 
     assert "compile_available" not in facts.unknown()
     assert "system_role" in facts.unknown()
-
-
-def test_openai_chat_is_read() -> None:
-    """An OpenAI chat request becomes ours; what the library does not know is rejected by a rule."""
-    body = {
-        "model": "x",
-        "messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}],
-        "max_tokens": 8,
-        "temperature": 0.5,
-        "presence_penalty": 0.5,
-        "frequency_penalty": 0,
-        "n": 1,
-    }
-    request = Request.from_openai(body, prompt_tokens=20)
-
-    assert request == Request(
-        prompt_tokens=20,
-        max_new_tokens=8,
-        do_sample=True,
-        temperature=0.5,
-        roles=("system", "user"),
-        chat_template=True,
-        options={"presence_penalty": 0.5},
-    )
-    facts = RuntimeFacts(system_role="accepted", template_clock=False, generation_defaults={})
-    assert [str(reason) for reason in admit(gpt2(), request, facts).reasons] == [
-        "sampling.unknown: presence_penalty is not a generation option of this runtime"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        pytest.param({}, {"do_sample": None}, id="no-temperature-is-the-checkpoints"),
-        pytest.param({"temperature": 0}, {"do_sample": False}, id="zero-is-greedy"),
-        pytest.param({"temperature": None}, {"do_sample": None}, id="null-is-absent"),
-        pytest.param({"n": 3}, {"options": {"num_return_sequences": 3}}, id="n"),
-        pytest.param({"stop": ["x"]}, {"options": {"stop_strings": ["x"]}}, id="stop"),
-        pytest.param({"top_p": 0.5}, {"top_p": 0.5}, id="top-p"),
-        pytest.param({"max_completion_tokens": 4}, {"max_new_tokens": 4}, id="new-limit"),
-        pytest.param(
-            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
-            {"options": {"messages.image_url": True}},
-            id="image",
-        ),
-    ],
-)
-def test_openai_fields_map(changes: dict, expected: dict) -> None:
-    """Each OpenAI field arrives where its meaning lies; an uncounted prompt stays unknown."""
-    body = {"messages": [{"role": "user", "content": "a"}]} | changes
-    request = Request.from_openai(body)
-
-    assert request.prompt_tokens is None
-    assert {name: getattr(request, name) for name in expected} == expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        pytest.param(
-            {"temprature": 1},
-            "A chat request must have known fields only; got temprature "
-            f"(unknown; did you mean temperature?). Known fields: {', '.join(sorted(KNOWN))}.",
-            id="unknown",
-        ),
-        pytest.param(
-            {"messages": []},
-            "messages must be a list of at least one message; got messages=[]. "
-            'Write [{"role": "user", "content": "..."}].',
-            id="empty",
-        ),
-        pytest.param(
-            {"messages": [{"content": "a"}]},
-            "Each message must have a role; got messages[0]={'content': 'a'}. "
-            'Write {"role": "user", "content": "..."}.',
-            id="no-role",
-        ),
-        pytest.param(
-            {"max_tokens": 1, "max_completion_tokens": 2},
-            "A chat request must have one limit; got max_tokens=1, max_completion_tokens=2. "
-            "Drop max_tokens.",
-            id="two-limits",
-        ),
-    ],
-)
-def test_openai_request_is_refused_by_name(changes: dict, message: str) -> None:
-    """What an OpenAI request may not hold is named."""
-    body = {"messages": [{"role": "user", "content": "a"}]} | changes
-
-    assert error_of(Request.from_openai, body) == message
 
 
 # --- totality --------------------------------------------------------------------------------

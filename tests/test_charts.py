@@ -24,6 +24,7 @@ from labkit.charts.rounding import convergence_labels, convergence_points
 from labkit.charts.source import NOT_MEASURED
 from labkit.charts.style import significant
 from labkit.errors import LabError, ResultsError
+from labkit.experiments import releases
 from labkit.probes import list_probes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +43,7 @@ CHARTS = {
     "convergence": lambda: charts.convergence(sections.preservation()),
     "rounding_ratios": lambda: charts.rounding_ratios(sections.preservation()),
     "fallback_matrix": lambda: charts.fallback_matrix(sections.fallbacks()),
+    "release_matrix": lambda: charts.release_matrix(releases.load_matrix()),
     "admission_matrix": lambda: charts.admission_matrix(sections.admission()),
     "verdict_matrix": lambda: charts.verdict_matrix(sections.verdicts()),
 }

@@ -18,7 +18,16 @@ from support import ROOT, Python, read_cases
 from labkit.cli import build_parser, main
 from labkit.errors import LabError
 
-COMMANDS = ("fingerprints", "preservation", "fallbacks", "admission", "chapter", "book", "models")
+COMMANDS = (
+    "fingerprints",
+    "preservation",
+    "fallbacks",
+    "admission",
+    "facts",
+    "chapter",
+    "book",
+    "models",
+)
 LOADED = """
 import sys
 try:
@@ -128,6 +137,26 @@ def test_a_request_that_fits_ends_with_status_zero(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout
     assert json.loads(done.stdout)["admitted"] is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "says"),
+    [
+        pytest.param({}, 0, "unknown: how many tokens the prompt has", id="read"),
+        pytest.param({"max_tokens": 2000}, 1, "2000 new tokens alone exceed", id="rejected"),
+        pytest.param({"temprature": 1}, 2, "did you mean temperature?", id="unknown-field"),
+    ],
+)
+def test_a_chat_request_is_read_from_the_shell(
+    tmp_path: Path, changes: dict, status: int, says: str
+) -> None:
+    """An OpenAI chat is seen by its fields; what it may not hold is refused by name."""
+    chat = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 8, "temperature": 0}
+    (tmp_path / "chat.json").write_text(json.dumps(chat | changes))
+    files = ["--spec", "data/configs/gpt2.json", "--request", str(tmp_path / "chat.json")]
+    done = lab("admission", *files)
+
+    assert (done.returncode, says in done.stdout + done.stderr) == (status, True), done
 
 
 def test_the_twelve_cases_come_out_as_expected(capsys: pytest.CaptureFixture[str]) -> None:

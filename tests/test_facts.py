@@ -16,8 +16,9 @@ from labkit.admission import RuntimeFacts
 from labkit.facts import Finding, derive_facts, learn_facts
 from labkit.facts import _device as device_facts
 from labkit.facts._finding import find
-from labkit.facts._runtime import run_attention, twin_of
+from labkit.facts._runtime import run_attention
 from labkit.facts._template import learn_template
+from labkit.facts._twin import twin_of
 from labkit.probes import attempt
 from labkit.probes.stand_ins import tiny_gpt2, tiny_llama, tiny_tokenizer
 
@@ -65,7 +66,8 @@ def test_facts_of_a_small_llama() -> None:
     facts, names = learned.facts, {field.name for field in dataclasses.fields(RuntimeFacts)}
 
     assert {finding.name for finding in learned.findings} <= names
-    assert set(facts.provenance.values()) == {"measured"}
+    assert {facts.learned(name) for name in facts.provenance} == {"measured"}
+    assert all(learned.learned_utc in how for how in facts.provenance.values())
     assert set(facts.provenance) | set(facts.unknown()) == names - {"provenance"}
     assert RuntimeFacts.from_json(
         {"provenance": dict(facts.provenance), "system_role": facts.system_role}

@@ -8,11 +8,15 @@ from labkit.charts.matrices import admission_matrix, fallback_matrix
 from labkit.charts.numbers import glue_numbers, numbers_of
 from labkit.charts.preservation import boundary, margins
 from labkit.charts.printed import save_convergence
+from labkit.charts.releases import release_changes, release_matrix
 from labkit.charts.renderer import MIME, enable, mimebundle
 from labkit.charts.rounding import convergence, rounding_ratios
 from labkit.charts.source import SourceFigure, load_reference, side_by_side
 from labkit.charts.tables import (
     admission_table,
+    allocation_counts,
+    allocation_table,
+    answers_table,
     fallbacks_table,
     fingerprint_table,
     preservation_table,
@@ -25,6 +29,9 @@ __all__ = [
     "SourceFigure",
     "admission_matrix",
     "admission_table",
+    "allocation_counts",
+    "allocation_table",
+    "answers_table",
     "boundary",
     "cache_growth",
     "convergence",
@@ -38,6 +45,8 @@ __all__ = [
     "mimebundle",
     "numbers_of",
     "preservation_table",
+    "release_changes",
+    "release_matrix",
     "rounding_ratios",
     "save_convergence",
     "side_by_side",

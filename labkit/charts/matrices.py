@@ -53,7 +53,7 @@ def fallback_matrix(section: Section) -> alt.LayerChart:
                     "column": SOURCE,
                     "asked": row["asked"],
                     "outcome": row["source_outcome"],
-                    "shade": _shade(row["source_outcome"], did_it=None),
+                    "shade": shade_of(row["source_outcome"], did_it=None),
                     "text": _outcome_word(row["source_outcome"]),
                     "said": "as the source chapter reports it",
                 }
@@ -87,7 +87,7 @@ def _outcome_word(outcome: str) -> str:
     return OUTCOME_WORDS.get(outcome, outcome)
 
 
-def _shade(outcome: str, *, did_it: bool | None) -> str:
+def shade_of(outcome: str, *, did_it: bool | None) -> str:
     """Return the word that an outcome is coloured by."""
     if outcome != "silent":
         return _outcome_word(outcome)
@@ -102,7 +102,7 @@ def _probe_cell(row: Mapping[str, Any], *, label: str) -> dict[str, Any]:
         "column": HERE,
         "asked": row["asked"],
         "outcome": row["outcome"],
-        "shade": _shade(row["outcome"], did_it=row["did_it"]),
+        "shade": shade_of(row["outcome"], did_it=row["did_it"]),
         "text": _outcome_word(row["outcome"]) + (done if row["outcome"] != "refused" else ""),
         "did_it": {True: "yes", False: "no"}.get(row["did_it"], "not measured"),
         "said": said if len(said) <= 160 else f"{said[:159]}…",

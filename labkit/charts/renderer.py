@@ -24,13 +24,14 @@ _COMPOSED = ("layer", "vconcat", "hconcat", "concat")
 
 
 def enable() -> None:
-    """Make this process show our charts, and tables with every word and column."""
+    """Make this process show our charts, and tables with every word, column and row."""
     if _NAME not in alt.renderers.names():
         alt.renderers.register(_NAME, mimebundle)
     alt.renderers.enable(_NAME)
     alt.theme.register(_NAME, enable=True)(_theme)
-    # pandas would cut a reason after 50 characters.
-    pd.set_option("display.max_colwidth", None, "display.max_columns", None)
+    # pandas would cut a reason after 50 characters, and a table after 60 rows.
+    for limit in ("display.max_colwidth", "display.max_columns", "display.max_rows"):
+        pd.set_option(limit, None)
 
 
 def _theme() -> alt.theme.ThemeConfig:

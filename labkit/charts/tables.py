@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -107,6 +108,82 @@ def admission_table(section: Section) -> pd.DataFrame:
             "mirrors probe": lambda row: _stated(row.get("mirrors_probe"), missing=NOTHING),
         },
     )
+
+
+def answers_table(section: Section) -> pd.DataFrame:
+    """Return one row a probe: what the stack did, and what admission says beforehand."""
+    return _table(
+        sorted(rows_of(section), key=by_number),
+        {
+            "#": lambda row: _stated(row["number"], missing=NOTHING),
+            "asked for": lambda row: row["asked"],
+            "the stack": lambda row: _outcome(row["outcome"]),
+            "did as asked": lambda row: {True: "yes", False: "no"}.get(row["did_it"], NOTHING),
+            "admission beforehand": lambda row: row["decision"],
+            "reasons": lambda row: (
+                "; ".join(f"{reason['rule']}: {reason['message']}" for reason in row["reasons"])
+                or NOTHING
+            ),
+        },
+    )
+
+
+def allocation_table(proof: Section) -> pd.DataFrame:
+    """Return one row an architecture whose twin ran: plan, live cache, and public estimators.
+
+    Bytes are over all layers of the twin; the estimators are shown as multiples of what the
+    cache holds at its fullest, past the twin's windows.
+    """
+    rows = [row for row in rows_of(proof) if row["live_bytes"] or row["status"] == "no cache"]
+    columns: dict[str, Callable[[dict[str, Any]], object]] = {
+        "architecture": lambda row: row["model_type"],
+        "plan and cache": lambda row: row["status"],
+        "cache, bytes": lambda row: f"{row['live_total']:,}",
+        "plan, bytes": lambda row: _stated(_thousands(row["planned_total"])),
+        "past the window": lambda row: _stated(row["long_status"], missing=NOTHING),
+    }
+    for name in sorted(proof.get("estimators", {})):
+        columns[f"{name} / cache"] = partial(_times, name=name)
+    return _table(rows, columns)
+
+
+def allocation_counts(proof: Section) -> pd.DataFrame:
+    """Return how often the plan and each estimator give the bytes that the cache holds."""
+    rows = [row for row in rows_of(proof) if row["live_bytes_long"]]
+    said = {"labkit's plan": [row["planned_bytes_long"] for row in rows]}
+    for name in sorted(proof.get("estimators", {})):
+        said[name] = [row["estimates"][name] for row in rows]
+    counts = [{"who": who, **_judged(rows, answers)} for who, answers in said.items()]
+    return pd.DataFrame(counts, dtype=object).set_index("who").rename_axis(None, axis="index")
+
+
+def _judged(rows: list[dict[str, Any]], said: list[object]) -> dict[str, object]:
+    """Count answers by how they stand to the live bytes, and give the widest misses."""
+    pairs = zip(rows, said, strict=True)
+    ratios = [value / _fullest(row) for row, value in pairs if isinstance(value, int)]
+    return {
+        "caches": len(rows),
+        "exact": sum(ratio == 1 for ratio in ratios),
+        "too much": sum(ratio > 1 for ratio in ratios),
+        "too little": sum(ratio < 1 for ratio in ratios),
+        "no answer": len(rows) - len(ratios),
+        "largest / cache": f"{max(ratios):.2f}" if ratios else NOTHING,
+        "smallest / cache": f"{min(ratios):.2f}" if ratios else NOTHING,
+    }
+
+
+def _fullest(row: Mapping[str, Any]) -> int:
+    """Return the bytes at the moment a token is computed, when a window is full."""
+    waiting = row["long_status"] == "between steps"
+    full: int = row["planned_bytes_long"] if waiting else row["live_bytes_long"]
+    return full
+
+
+def _times(row: Mapping[str, Any], *, name: str) -> str:
+    said = row.get("estimates", {}).get(name)
+    if not row["live_bytes_long"]:
+        return NOTHING
+    return f"{said / _fullest(row):.2f}" if isinstance(said, int) else "no answer"
 
 
 def _table(

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 
 from labkit import __version__
-from labkit.cli import admission, chapter, fallbacks, fingerprints, models, preservation
+from labkit.cli import admission, chapter, facts, fallbacks, fingerprints, models, preservation
 from labkit.errors import EXIT_BAD_INPUT, LabError
 
 __all__ = ["build_parser", "main"]
@@ -18,11 +18,11 @@ __all__ = ["build_parser", "main"]
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-_COMMANDS = (fingerprints, preservation, fallbacks, admission, chapter, models)
+_COMMANDS = (fingerprints, preservation, fallbacks, admission, facts, chapter, models)
 
 _EPILOG = """\
-exit status: 0 it holds, 1 it does not (a request is rejected, a runtime row is not preserving),
-2 it could not be answered: the message says what to mend.
+exit status: 0 it holds, 1 it does not (a request is rejected, a declared fact is contradicted,
+a runtime row is not preserving), 2 it could not be answered: the message says what to mend.
 
 example: labkit fingerprints path/to/config.json
 """

@@ -18,7 +18,17 @@ def add_to(subparsers: Subparsers) -> None:
         example="labkit admission --spec config.json --request request.json --facts facts.json",
     )
     parser.add_argument("--spec", metavar="CONFIG", help="the model's config.json or its folder")
-    parser.add_argument("--request", metavar="FILE", help="the request, as a JSON object")
+    parser.add_argument(
+        "--request", metavar="FILE", help="the request, as a JSON object in either shape"
+    )
+    parser.add_argument(
+        "--shape",
+        choices=("labkit", "openai"),
+        help="the shape that the request must have (default: seen by its fields)",
+    )
+    parser.add_argument(
+        "--prompt-tokens", type=int, metavar="N", help="length of a chat request's rendered prompt"
+    )
     parser.add_argument("--facts", metavar="FILE", help="what is known of the runtime, as JSON")
     parser.add_argument(
         "--run", metavar="FOLDER", help="folder that keeps the twelve cases' results"
@@ -29,7 +39,8 @@ def add_to(subparsers: Subparsers) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Decide one request, or the twelve cases."""
-    if not (args.spec or args.request or args.facts):
+    given = (args.spec, args.request, args.facts, args.shape, args.prompt_tokens)
+    if all(option is None for option in given):
         return _show_cases(args)
     if not (args.spec and args.request):
         raise RequestError(
@@ -45,7 +56,13 @@ def _decide(args: argparse.Namespace) -> int:
     from labkit.experiments.admission import decide_files
 
     facts = Path(args.facts) if args.facts else None
-    decision = decide_files(Path(args.spec), request=Path(args.request), facts=facts)
+    decision = decide_files(
+        Path(args.spec),
+        request=Path(args.request),
+        facts=facts,
+        shape=args.shape,
+        prompt_tokens=args.prompt_tokens,
+    )
     if args.json:
         print_json(decision.to_json())
     else:

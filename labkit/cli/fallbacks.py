@@ -13,6 +13,7 @@ from labkit.cli._common import (
     print_table,
     progress_bar,
 )
+from labkit.cli._releases import add_release_options, execute_matrix
 from labkit.errors import EXIT_HOLDS
 
 _COLUMNS = {
@@ -37,12 +38,15 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--probe", action="append", dest="probes", metavar="ID", help="one probe; may be repeated"
     )
+    add_release_options(parser)
     add_json_option(parser)
     parser.set_defaults(execute=execute)
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run the probes and print what each did; what they find is no failure of ours."""
+    if args.matrix or args.releases or args.again:
+        return execute_matrix(args)
     from labkit.experiments import fallbacks
 
     with progress_bar("fallbacks") as progress:

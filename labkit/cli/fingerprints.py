@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
-from labkit.errors import EXIT_HOLDS
+from labkit.cli._common import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RequestError
 
 if TYPE_CHECKING:
     from labkit.spec import ModelSpec
@@ -25,6 +33,15 @@ _COLUMNS = {
     "rope_kind": "rope",
 }
 
+_PROOF_COLUMNS = {
+    "model_type": "architecture",
+    "status": "plan and cache",
+    "live_total": "cache, B",
+    "planned_total": "plan, B",
+    "long_status": "past the window",
+    "why": "why",
+}
+
 
 def add_to(subparsers: Subparsers) -> None:
     """Add the subcommand."""
@@ -40,6 +57,12 @@ def add_to(subparsers: Subparsers) -> None:
         metavar="PATH",
         help="a config.json, a checkpoint's folder, or a folder of configs (default: the ten)",
     )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="build a tiny twin of every architecture, run it, and compare its cache with the plan",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the proof as JSON")
     add_json_option(parser)
     parser.set_defaults(execute=execute)
 
@@ -51,7 +74,9 @@ def _shown(spec: ModelSpec) -> dict[str, object]:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Print the table, or each spec as JSON."""
+    """Print the table, or each spec as JSON; or prove the cache plans."""
+    if args.prove or args.out:
+        return _prove(args)
     from labkit.experiments.fingerprints import read_specs
     from labkit.files import data_file
 
@@ -64,3 +89,21 @@ def execute(args: argparse.Namespace) -> int:
             for note in spec.notes:
                 print(f"{spec.name}: {note}")
     return EXIT_HOLDS
+
+
+def _prove(args: argparse.Namespace) -> int:
+    """Compare plans with live caches; 1 if one differs. Paths are names of architectures."""
+    from labkit.experiments.allocation import prove_all, write_proof
+
+    if not args.prove:
+        raise RequestError("--out keeps a proof; add --prove.")
+    with progress_bar("prove") as progress:
+        proof = prove_all(args.paths, progress=progress)
+    if args.out:
+        write_proof(proof, Path(args.out))
+    if args.json:
+        print_json(proof)
+    else:
+        print_table([row for row in proof["rows"] if row["status"] != "refused"], _PROOF_COLUMNS)
+        print(", ".join(f"{name} {count}" for name, count in proof["summary"].items()))
+    return EXIT_DOES_NOT_HOLD if proof["summary"]["differs"] else EXIT_HOLDS

@@ -88,11 +88,19 @@ def _cgroup_room_bytes() -> list[int]:
 
 def _learn_speeds(device: str) -> list[Finding]:
     times = attempt(lambda: time_dtypes(device))
-    how = f"timed a linear layer in each dtype; from {HALF_SPEED:g} times another's on it is slow"
+    how = f"timed a linear layer; from {HALF_SPEED:g} times the fastest other dtype on it is slow"
     return [
-        find(f"fast_{dtype}", functools.partial(_is_fast, times.value, dtype), how=how)
+        find(
+            f"fast_{dtype}",
+            functools.partial(_is_fast, times.value, dtype),
+            how=how + _measured(times.value, dtype),
+        )
         for dtype in ("bfloat16", "float16")
     ]
+
+
+def _measured(times: DtypeTimes | None, dtype: str) -> str:
+    return "" if times is None else f"; {dtype} took {times.slowdown(dtype):.2g} times that"
 
 
 def _is_fast(times: DtypeTimes | None, dtype: str) -> bool | None:

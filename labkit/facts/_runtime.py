@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labkit.facts._capabilities import learn_capabilities, window_hides
 from labkit.facts._finding import Finding, find
+from labkit.facts._twin import (
+    NEW_TOKENS,
+    TWIN_PROMPT_TOKENS,
+    TWIN_WINDOW,
+    Twin,
+    logits_of,
+    twin_of,
+)
 from labkit.probes import Attempt, ProbeContext, attempt, run_probe
 from labkit.probes.libraries import torch_library, transformers_library
-from labkit.probes.stand_ins import PAD, VOCABULARY, random_ids, tiny_llama
+from labkit.probes.stand_ins import PAD, random_ids
 
 QUICK_IMPLEMENTATIONS = ("eager", "sdpa", "flash_attention_2")
 SLOW_IMPLEMENTATIONS = ("flex_attention",)  # it compiles itself, some fifteen seconds on a CPU
-TWIN_LAYERS = 2
-TWIN_WINDOW = 4
-TWIN_PROMPT_TOKENS = 16
-NEW_TOKENS = 6
 _SAMPLING = (
     "do_sample",
     "temperature",
@@ -34,68 +37,26 @@ _SAMPLING = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Twin:
-    """The config of a small model of the same architecture, and whose it is."""
+def learn_runtime(
+    model: Any, device: str, *, thorough: bool = False, attention: Sequence[str] = ()
+) -> list[Finding]:
+    """Learn what the runtime does with the model's architecture.
 
-    config: Any
-    of: str
-
-    def build(self, **changes: Any) -> Any:
-        """Return a seeded twin with attributes of its config changed."""
-        torch, library = torch_library(), transformers_library()
-        config = copy.deepcopy(self.config)
-        implementation = changes.pop("attn_implementation", None)
-        for name, value in changes.items():
-            setattr(config, name, value)
-        options = {} if implementation is None else {"attn_implementation": implementation}
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return library.AutoModelForCausalLM.from_config(config, **options).eval()
-
-
-def twin_of(model: Any) -> Twin:
-    """Return a small twin of a model's architecture, or of Llama where none can be made."""
-    if model is None:
-        return Twin(config=tiny_llama().config, of="a tiny Llama")
-    config = copy.deepcopy(model.config.get_text_config(decoder=True))
-    layers = min(TWIN_LAYERS, int(getattr(config, "num_hidden_layers", TWIN_LAYERS)))
-    if isinstance(kinds := getattr(config, "layer_types", None), list):
-        config.layer_types = kinds[:layers]
-    changes = {
-        "num_hidden_layers": layers,
-        "vocab_size": VOCABULARY,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "pad_token_id": PAD,
-        "quantization_config": None,
-        "dtype": "float32",
-        "initializer_range": 0.5,
-    }
-    for name, value in changes.items():
-        if hasattr(config, name):
-            setattr(config, name, value)
-    if getattr(config, "quantization_config", 0) is None:
-        del config.quantization_config
-    config._attn_implementation = None
-    twin = Twin(config=config, of=f"a {layers}-layer twin of {config.model_type}")
-    built = attempt(twin.build)
-    if built.raised:
-        return Twin(config=tiny_llama().config, of="a tiny Llama, a twin could not be built")
-    return twin
-
-
-def learn_runtime(model: Any, device: str, *, thorough: bool = False) -> list[Finding]:
-    """Learn what the runtime does with the model's architecture."""
+    Args:
+        model: The model, or None for a tiny Llama in its place.
+        device: Where to run, as torch spells it.
+        thorough: Whether to try the slow attention implementations as well.
+        attention: Further names of attention implementations to try.
+    """
     twin = twin_of(model)
     names = QUICK_IMPLEMENTATIONS + (SLOW_IMPLEMENTATIONS if thorough else ())
-    ran = [name for name in names if not run_attention(twin, name, device).raised]
-    skipped = "" if thorough else f"; {', '.join(SLOW_IMPLEMENTATIONS)} not tried"
+    tried = {n: run_attention(twin, n, device) for n in dict.fromkeys([*names, *attention])}
+    ran = [name for name, run in tried.items() if not run.raised]
     return [
         Finding(
             name="attention_implementations",
             value=tuple(ran),
-            how=f"ran {twin.of} with each of {', '.join(names)}{skipped}",
+            how=f"ran {twin.of} with each of {', '.join(tried)}{_why_not(tried)}",
         ),
         find(
             "default_attention",
@@ -103,11 +64,23 @@ def learn_runtime(model: Any, device: str, *, thorough: bool = False) -> list[Fi
             how=f"built {twin.of} without naming one",
         ),
         *_learn_softcap(twin, ran),
-        *_learn_window(twin),
+        *_learn_window(twin, device),
         *_learn_padding(twin, device),
-        _learn_cache_length(device),
+        *(_learn_by_probe(name, device) for name in _BY_PROBE),
+        *learn_capabilities(twin, device),
         *_learn_generation(model),
     ]
+
+
+def _why_not(tried: Mapping[str, Attempt[Any]]) -> str:
+    """Return what each implementation that did not run said, and which were not tried."""
+    refused = [
+        f"; {name} raised {run.exception_type}: {run.exception_text[:120]}"
+        for name, run in tried.items()
+        if run.raised
+    ]
+    skipped = [name for name in SLOW_IMPLEMENTATIONS if name not in tried]
+    return "".join([*refused, *([f"; {', '.join(skipped)} not tried"] if skipped else [])])
 
 
 def run_attention(twin: Twin, implementation: str, device: str) -> Attempt[Any]:
@@ -117,17 +90,14 @@ def run_attention(twin: Twin, implementation: str, device: str) -> Attempt[Any]:
         built = twin.build(attn_implementation=implementation).to(device)
         # FlashAttention has no float32
         dtype = "float16" if implementation.startswith("flash") else "float32"
-        logits = _logits(built.to(getattr(torch_library(), dtype)), random_ids(TWIN_PROMPT_TOKENS))
+        logits = logits_of(
+            built.to(getattr(torch_library(), dtype)), random_ids(TWIN_PROMPT_TOKENS)
+        )
         if built.config._attn_implementation != implementation:
             raise RuntimeError(f"ran {built.config._attn_implementation} instead")
         return logits
 
     return attempt(run)
-
-
-def _logits(model: Any, ids: Any) -> Any:
-    with torch_library().inference_mode():
-        return model(ids.to(model.device)).logits
 
 
 def _learn_softcap(twin: Twin, ran: Sequence[str]) -> list[Finding]:
@@ -146,34 +116,20 @@ def _learn_softcap(twin: Twin, ran: Sequence[str]) -> list[Finding]:
 def _shows_softcap(twin: Twin, implementation: str) -> bool:
     ids = random_ids(TWIN_PROMPT_TOKENS)
     capped, free = (
-        _logits(twin.build(attn_implementation=implementation, attn_logit_softcapping=cap), ids)
+        logits_of(twin.build(attn_implementation=implementation, attn_logit_softcapping=cap), ids)
         for cap in (0.1, None)
     )
     return not bool(torch_library().equal(capped, free))
 
 
-def _learn_window(twin: Twin) -> list[Finding]:
+def _learn_window(twin: Twin, device: str) -> list[Finding]:
     if not getattr(twin.config, "sliding_window", None):
         return []
     how = (
         f"changed the first token of {TWIN_PROMPT_TOKENS} in {twin.of}, all layers windowed to "
         f"{TWIN_WINDOW}, and looked whether the last logits moved"
     )
-    return [find("window_supported", lambda: _window_hides(twin), how=how)]
-
-
-def _window_hides(twin: Twin) -> bool:
-    """Say whether a token outside the window of every layer is out of reach."""
-    changes: dict[str, Any] = {"sliding_window": TWIN_WINDOW}
-    if hasattr(twin.config, "use_sliding_window"):
-        changes |= {"use_sliding_window": True, "max_window_layers": 0}
-    if isinstance(kinds := getattr(twin.config, "layer_types", None), list):
-        changes["layer_types"] = ["sliding_attention"] * len(kinds)
-    model = twin.build(**changes)
-    ids = random_ids(TWIN_PROMPT_TOKENS)
-    other = ids.clone()
-    other[0, 0] = ids[0, 0] % (VOCABULARY - 4) + 3
-    return bool(torch_library().equal(_logits(model, ids)[0, -1], _logits(model, other)[0, -1]))
+    return [find("window_supported", lambda: window_hides(twin, device), how=how)]
 
 
 def _learn_padding(twin: Twin, device: str) -> list[Finding]:
@@ -215,13 +171,24 @@ def _generate(model: Any, ids: Any, mask: Any) -> Any:
     return output[:, ids.shape[1] :]
 
 
-def _learn_cache_length(device: str) -> Finding:
-    row = run_probe("static_cache_length_ignored", ProbeContext(device=device))
-    return Finding(
-        name="cache_length_honoured",
-        value=None if row.outcome == "not_askable" else bool(row.did_it),
-        how="asked for a length in cache_config and counted the positions allocated",
-    )
+# Facts that are what a probe finds: whether the stack did what was asked.
+_BY_PROBE = {
+    "cache_length_honoured": (
+        "static_cache_length_ignored",
+        "asked for a length in cache_config and counted the positions allocated",
+    ),
+    "stored_dtype_kept": (
+        "checkpoint_dtype_without_asking",
+        "saved a tiny float16 model, loaded it without naming a dtype and read its weights'",
+    ),
+}
+
+
+def _learn_by_probe(name: str, device: str) -> Finding:
+    probe_id, how = _BY_PROBE[name]
+    row = run_probe(probe_id, ProbeContext(device=device))
+    value = None if row.outcome == "not_askable" else bool(row.did_it)
+    return Finding(name=name, value=value, how=how)
 
 
 def _learn_generation(model: Any) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 from unittest import mock
@@ -21,9 +22,11 @@ from labkit.probes.roles import (
     learn_system_treatment,
     message,
     template_renderer,
+    user_opening,
 )
 
 OTHER_ROLES = ("user", "assistant", "tool", "developer")
+_FOLDABLE = ("tool", "developer")  # a reply stands behind a user's turn in any template
 _CLOCK_SHIFT = datetime.timedelta(days=400)  # moves the year, the month and the day
 _CLOCK_OWNER = "transformers.utils.chat_template_utils"
 
@@ -69,7 +72,7 @@ def _learn_chat_template(tokenizer: Any) -> list[Finding]:
         find(
             "role_treatment",
             lambda: {role: _treat_role(render, role) for role in OTHER_ROLES},
-            how="rendered a marked message of each role after a user's",
+            how="rendered a marked message of each role after a user's, and before the next",
         ),
         find(
             "alternating_roles",
@@ -116,12 +119,45 @@ def _system_role(learned: SystemTreatment) -> str | None:
 
 
 def _treat_role(render: Render, role: str) -> str:
-    """Say whether a message of a role is rendered, left out or refused."""
+    """Say whether a message of a role gets a turn, is folded into one, left out or refused."""
     before: list[Message] = [] if role == "user" else [message("user", USER_MARK)]
     rendered = attempt(lambda: render([*before, message(role, REPLY_MARK)]))
     if rendered.raised:
         return "refused"
-    return "accepted" if REPLY_MARK in str(rendered.value) else "dropped"
+    if REPLY_MARK not in str(rendered.value):
+        return "dropped"
+    folded = role in _FOLDABLE and (
+        _folds_back(render, str(rendered.value)) or _folds_forward(render, role)
+    )
+    return "folded" if folded else "accepted"
+
+
+def _folds_back(render: Render, rendered: str) -> bool:
+    """Say whether the message stands in the user's turn before it, which has not been closed."""
+    between = rendered.partition(USER_MARK)[2].partition(REPLY_MARK)[0]
+    closing = _user_closing(render)
+    return not between.strip().startswith(closing) if closing else not between.strip()
+
+
+def _user_closing(render: Render) -> str:
+    """Return the text behind a user's message, as far as it is the same before a reply."""
+    user, reply = message("user", USER_MARK), message("assistant", REPLY_MARK)
+    both = attempt(lambda: (render([user]), render([user, reply])))
+    if both.value is None:
+        return ""
+    alone, answered = (text.partition(USER_MARK)[2] for text in both.value)
+    shared = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(alone, answered, strict=False)
+    )
+    return "".join(character for character, _ in shared).strip()
+
+
+def _folds_forward(render: Render, role: str) -> bool:
+    """Say whether the next user's turn opens before the message and not behind it."""
+    chat = [message("user", USER_MARK), message(role, REPLY_MARK), message("user", SECOND_MARK)]
+    rendered, opening = attempt(lambda: render(chat)), user_opening(render)
+    between = str(rendered.value).partition(REPLY_MARK)[2].partition(SECOND_MARK)
+    return bool(opening and between[1]) and not between[0].endswith(opening)
 
 
 def _refuses_repetition(render: Render) -> bool:

@@ -14,7 +14,7 @@ from labkit.probes import (
     loading,
     precision,
 )
-from labkit.probes._capture import Attempt, attempt
+from labkit.probes._capture import Attempt, attempt, clean_text
 from labkit.probes._registry import (
     REGISTRY,
     Probe,
@@ -50,6 +50,7 @@ __all__ = [
     "ProbeResult",
     "attempt",
     "classify",
+    "clean_text",
     "find_probe",
     "judge",
     "list_probes",

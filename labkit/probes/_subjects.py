@@ -87,5 +87,8 @@ def cache_of(output: Any) -> Any:
 
 def cache_slots(cache: Any) -> int | None:
     """Return how many positions the first layer of a cache has allocated."""
-    keys = getattr(cache.layers[0], "keys", None) if getattr(cache, "layers", None) else None
+    if getattr(cache, "layers", None):
+        keys = getattr(cache.layers[0], "keys", None)
+    else:  # releases up to 4.54 keep one list for all layers
+        keys = next(iter(getattr(cache, "key_cache", None) or ()), None)
     return None if keys is None else int(keys.shape[-2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -42,7 +43,8 @@ def static_cache_compilation_impossible(context: ProbeContext) -> Evidence:
 )
 def static_cache_forced_compilation(context: ProbeContext) -> Evidence:
     """Take the path that a GPU takes by itself: the static cache compiles."""
-    config = transformers_library().CompileConfig()
+    make_config = getattr(transformers_library(), "CompileConfig", None)
+    config: Any = make_config() if make_config else None
     if not hasattr(config, "_compile_all_devices"):
         return not_askable("this release has no switch that compiles on every device")
     config._compile_all_devices = True
@@ -57,9 +59,12 @@ def static_cache_forced_compilation(context: ProbeContext) -> Evidence:
 )
 def static_cache_without_compilation(context: ProbeContext) -> Evidence:
     """Ask for the cache alone and look at the cache that ran."""
+    switched_off = _compilation_off()
+    if not switched_off:
+        return not_askable("this release has no option that switches compilation off")
     subject = generation_subject(context)
     control = attempt(lambda: subject.generate(subject.longer))
-    asked = attempt(lambda: _generate_static(subject, disable_compile=True))
+    asked = attempt(lambda: _generate_static(subject, **switched_off))
     return _cache_evidence(subject, asked=asked, control=control)
 
 
@@ -69,11 +74,11 @@ def static_cache_without_compilation(context: ProbeContext) -> Evidence:
 )
 def static_cache_length_ignored(context: ProbeContext) -> Evidence:
     """Ask for a length in `cache_config` and count the positions that were allocated."""
+    if not _generation_knows("cache_config"):
+        return not_askable("this release takes no options of a cache")
     subject = generation_subject(ProbeContext(device=context.device))
     asked = attempt(
-        lambda: _generate_static(
-            subject, disable_compile=True, cache_config={"max_cache_len": ASKED_SLOTS}
-        )
+        lambda: _generate_static(subject, cache_config=_asked_length(), **_compilation_off())
     )
     slots = None if asked.value is None else cache_slots(cache_of(asked.value))
     return Evidence(
@@ -83,6 +88,23 @@ def static_cache_length_ignored(context: ProbeContext) -> Evidence:
         measured={"asked_slots": ASKED_SLOTS, "allocated_slots": slots},
         stand_in=subject.stand_in,
     )
+
+
+def _generation_knows(option: str) -> bool:
+    """Whether the release's generation config has an option of this name."""
+    return hasattr(transformers_library().GenerationConfig(), option)
+
+
+def _compilation_off() -> dict[str, Any]:
+    """Return the option that keeps a static cache from compiling; {} where there is none."""
+    return {"disable_compile": True} if _generation_knows("disable_compile") else {}
+
+
+def _asked_length() -> dict[str, Any]:
+    """Return the cache's own options, with the batch where the release demands it beside."""
+    config_class = getattr(transformers_library().cache_utils, "StaticCacheConfig", None)
+    wanted = inspect.signature(config_class).parameters if config_class else {}
+    return {"max_cache_len": ASKED_SLOTS} | ({"batch_size": 1} if "batch_size" in wanted else {})
 
 
 def _ask_without_compiler(context: ProbeContext, *, options: Mapping[str, Any]) -> Evidence:
@@ -109,12 +131,14 @@ def _cache_evidence(
     subject: Subject, *, asked: Attempt[Any], control: Attempt[Any], **premise: Any
 ) -> Evidence:
     measured: dict[str, Any] = dict(premise)
-    did_it = False
+    did_it: bool | None = False
     if asked.value is not None and control.value is not None:
         cache = cache_of(asked.value)
         needed = int(subject.longer.shape[1]) + NEW_TOKENS - 1
         slots = cache_slots(cache)
         did_it = "Static" in type(cache).__name__ and slots is not None and slots >= needed
+        if cache is None:  # some releases hand no static cache back: nothing to judge by
+            did_it = None
         measured |= {
             "cache_class": type(cache).__name__,
             "slots": slots,

@@ -13,7 +13,7 @@ from labkit.probes._capture import attempt
 from labkit.probes._registry import ProbeContext, probe
 from labkit.probes._result import Evidence, not_askable
 from labkit.probes.libraries import torch_library, transformers_library
-from labkit.probes.stand_ins import random_ids, tiny_llama
+from labkit.probes.stand_ins import random_ids, tiny_llama, tiny_llama_config
 
 ROPE_FACTOR = 4.0
 _SAVED_LLAMA = "a tiny random Llama saved to a temporary folder"
@@ -28,7 +28,8 @@ def flash_attention_not_installed(context: ProbeContext) -> Evidence:
     """Build a model with FlashAttention and run it."""
     if importlib.util.find_spec("flash_attn") is not None:
         return not_askable("flash-attn is installed")
-    config = tiny_llama().config
+    # a config that a model was built from counts as checked in some releases
+    config = tiny_llama_config()
     asked = attempt(lambda: _build_and_run(config, "flash_attention_2", context.device))
     return Evidence(
         attempt=asked,
@@ -92,14 +93,10 @@ def rope_scaling_set_after_build(context: ProbeContext) -> Evidence:
     """Write the scaling and look at the live frequencies and logits; building anew is compared."""
     del context
     model, before = tiny_llama(), tiny_llama()
-    scaling = {"rope_type": "linear", "factor": ROPE_FACTOR, "rope_theta": 10000.0}
-
     # the key that this release builds its rotary tables from
     key = "rope_parameters" if hasattr(model.config, "rope_parameters") else "rope_scaling"
-
+    scaling, built = _scaling_that_builds(key)
     asked = attempt(lambda: setattr(model.config, key, dict(scaling)))
-    changes: dict[str, Any] = {key: dict(scaling)}
-    built = attempt(lambda: tiny_llama(**changes))
     difference = _logit_difference(model, before)
     return Evidence(
         attempt=asked,
@@ -108,13 +105,27 @@ def rope_scaling_set_after_build(context: ProbeContext) -> Evidence:
         measured={
             "logit_change": difference,
             "logit_change_when_built_so": (
-                None if built.value is None else _logit_difference(built.value, before)
+                None if built is None else _logit_difference(built, before)
             ),
             "factor_in_the_live_frequencies": _live_factor(model, before),
             "config_now_says": getattr(model.config, key)["factor"],
         },
         stand_in="a tiny random Llama",
     )
+
+
+def _scaling_that_builds(key: str) -> tuple[dict[str, Any], Any]:
+    """Return linear scaling as this release spells it, and a model built so (None if none can)."""
+    spellings: list[dict[str, Any]] = [
+        {"rope_type": "linear", "factor": ROPE_FACTOR, "rope_theta": 10000.0},
+        {"type": "linear", "factor": ROPE_FACTOR},
+    ]
+    for scaling in spellings:
+        changes: dict[str, Any] = {key: dict(scaling)}
+        built = attempt(lambda changes=changes: tiny_llama(**changes))  # type: ignore[misc]
+        if not built.raised:
+            return scaling, built.value
+    return spellings[0], None
 
 
 def _build_and_run(config: Any, implementation: str, device: str) -> str:
@@ -162,5 +173,10 @@ def _logit_difference(one: Any, other: Any) -> float:
 
 def _live_factor(model: Any, before: Any) -> float:
     """Return by how much the live rotary frequencies were divided."""
-    live, plain = model.model.rotary_emb.inv_freq, before.model.rotary_emb.inv_freq
-    return float((plain / live).median())
+    return float((_live_frequencies(before) / _live_frequencies(model)).median())
+
+
+def _live_frequencies(model: Any) -> Any:
+    """Return the rotary frequencies; releases up to 4.42 hold them layer by layer alone."""
+    shared = getattr(model.model, "rotary_emb", None)
+    return (shared or model.model.layers[0].self_attn.rotary_emb).inv_freq

@@ -15,9 +15,13 @@ PAD, BOS, EOS = 0, 1, 2
 
 def tiny_llama(*, positions: int = 256, seed: int = 0, **changes: Any) -> Any:
     """Return a two-layer Llama with grouped heads and random weights large enough to disagree."""
-    library = transformers_library()
-    config = library.LlamaConfig(**(_llama_shape(positions) | changes))
-    return _seeded(library.LlamaForCausalLM, config, seed=seed)
+    config = tiny_llama_config(positions=positions, **changes)
+    return _seeded(transformers_library().LlamaForCausalLM, config, seed=seed)
+
+
+def tiny_llama_config(*, positions: int = 256, **changes: Any) -> Any:
+    """Return the tiny Llama's config, not yet used by any model."""
+    return transformers_library().LlamaConfig(**(_llama_shape(positions) | changes))
 
 
 def _llama_shape(positions: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from labkit.errors import RequestError
@@ -31,6 +31,7 @@ class RuntimeFacts:
         device_memory_bytes: Memory free for the cache once the weights are loaded.
         fast_bfloat16: Whether bfloat16 runs at the speed of the device's other 16-bit type.
         fast_float16: The same the other way round (many CPUs have no fast float16).
+        stored_dtype_kept: Whether a load that names no dtype keeps the checkpoint's.
         flash_attention_installed: Whether a FlashAttention package imports.
         attention_implementations: Names that ran for this architecture on this device.
         softcap_implementations: Names among them whose result shows the logit soft-cap.
@@ -57,7 +58,8 @@ class RuntimeFacts:
         tokenizer_max_tokens: The tokenizer's stored maximum length; some store 10^30.
         generation_defaults: The checkpoint's generation config, its sampling part.
         generation_options: Names the generation call takes.
-        provenance: How each fact was learned: typed or measured.
+        provenance: How each fact was learned: `typed` or `measured`, and behind that word when
+            and how, where it is known.
     """
 
     device_kind: str | None = None
@@ -65,6 +67,7 @@ class RuntimeFacts:
     device_memory_bytes: int | None = None
     fast_bfloat16: bool | None = None
     fast_float16: bool | None = None
+    stored_dtype_kept: bool | None = None
     flash_attention_installed: bool | None = None
     attention_implementations: tuple[str, ...] | None = None
     softcap_implementations: tuple[str, ...] | None = None
@@ -94,7 +97,7 @@ class RuntimeFacts:
 
     @classmethod
     def from_json(cls, data: object) -> RuntimeFacts:
-        """Read facts from parsed JSON.
+        """Read facts from parsed JSON; a fact that does not say how it was learned was typed.
 
         Raises:
             RequestError: If a field is unknown or of another kind; all faults are named.
@@ -105,11 +108,28 @@ class RuntimeFacts:
                 f"Runtime facts must use the known names; got {', '.join(faults)}. "
                 f"Roles are {', '.join(SYSTEM_ROLES)}; provenance is {' or '.join(PROVENANCES)}."
             )
-        return facts
+        return replace(facts, provenance=_marked(facts))
+
+    def learned(self, name: str) -> str | None:
+        """Return `typed` or `measured` for a fact that is known, None for one that is not."""
+        if getattr(self, name) is None:
+            return None
+        return _word(self.provenance.get(name, "typed"))
 
     def unknown(self) -> tuple[str, ...]:
         """Return the names of the facts that nobody has learned."""
         return tuple(item.name for item in fields(self) if getattr(self, item.name) is None)
+
+
+def _word(provenance: str) -> str:
+    """Return the word that a provenance begins with."""
+    return provenance.partition(" ")[0].rstrip(":")
+
+
+def _marked(facts: RuntimeFacts) -> dict[str, str]:
+    """Return the provenance with every fact that came without one marked as typed."""
+    known = {item.name for item in fields(facts)} - {"provenance", *facts.unknown()}
+    return {**dict.fromkeys(sorted(known), "typed"), **facts.provenance}
 
 
 def _role_faults(facts: RuntimeFacts) -> list[str]:
@@ -130,6 +150,6 @@ def _provenance_faults(facts: RuntimeFacts) -> list[str]:
             faults.append(
                 f"provenance.{name} (did you mean {near}?)" if near else f"provenance.{name}"
             )
-        elif how not in PROVENANCES:
+        elif _word(how) not in PROVENANCES:
             faults.append(f"provenance.{name}={how!r}")
     return faults

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labkit.errors import RequestError
-from labkit.rules._reading import brief, nearest
+from labkit.rules._reading import brief, ill_typed, misspelt
 
 # Fields that say how an answer travels, not what is computed.
 _TRANSPORT = frozenset(
@@ -35,6 +35,22 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "reasoning_effort": (),
 }
 _RENAMED = {"n": "num_return_sequences", "stop": "stop_strings"}
+# What must be of a kind, by the caller's own names, so that an error names what was written.
+_KINDS = {
+    "temperature": "float",
+    "top_p": "float",
+    "top_k": "int",
+    "min_p": "float",
+    "repetition_penalty": "float",
+    "max_tokens": "int",
+    "max_completion_tokens": "int",
+    "n": "int",
+}
+_OF_MESSAGES = frozenset({"role", "content", "name"})
+# Parts of a message that are more than text; they become options as well.
+_MORE_THAN_TEXT = frozenset(
+    {"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content"}
+)
 KNOWN = frozenset({"messages", "temperature", *_TRANSPORT, *_COPIED, *_NEUTRAL, *_RENAMED})
 
 
@@ -55,9 +71,9 @@ def fields_from_openai(body: object, *, prompt_tokens: int | None) -> dict[str, 
             f"A chat request must be a JSON object; got {type(body).__name__}. "
             "Write its fields between braces."
         )
-    _refuse_unknown(body)
-    roles, other_parts = _read_messages(body.get("messages"))
     given = {name: value for name, value in body.items() if value is not None}
+    _refuse_faults(given, all_names=body)
+    roles, other_parts = _read_messages(body.get("messages"))
     _refuse_two_limits(given)
     fields: dict[str, object] = {ours: given[n] for n, ours in _COPIED.items() if n in given}
     options = {n: given[n] for n, nothing in _NEUTRAL.items() if n in given}
@@ -89,17 +105,11 @@ def _refuse_two_limits(given: Mapping[str, object]) -> None:
         )
 
 
-def _refuse_unknown(body: Mapping[str, object]) -> None:
-    faults = []
-    for name in body:
-        if name not in KNOWN:
-            near = nearest(str(name), sorted(KNOWN))
-            faults.append(
-                f"{name} (unknown; did you mean {near}?)" if near else f"{name} (unknown)"
-            )
-    if faults:
+def _refuse_faults(given: Mapping[str, object], *, all_names: Mapping[str, object]) -> None:
+    faults = [misspelt(str(name), sorted(KNOWN)) for name in all_names if name not in KNOWN]
+    if faults := [*faults, *ill_typed(given, _KINDS)]:
         raise RequestError(
-            f"A chat request must have known fields only; got {', '.join(faults)}. "
+            f"A chat request must have known, well-typed fields only; got {', '.join(faults)}. "
             f"Known fields: {', '.join(sorted(KNOWN))}."
         )
 
@@ -113,19 +123,41 @@ def _read_messages(messages: object) -> tuple[list[str], list[str]]:
         )
     roles: list[str] = []
     others: list[str] = []
+    faults: list[str] = []
     for index, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
-        if not isinstance(role, str):
+        if not isinstance(role, str) or not isinstance(message, Mapping):
             raise RequestError(
                 f"Each message must have a role; got messages[{index}]={brief(message)}. "
                 'Write {"role": "user", "content": "..."}.'
             )
         roles.append(role)
-        others += _other_parts(message.get("content"))
+        others += _other_parts(message)
+        faults += [f"messages[{index}].{fault}" for fault in _message_faults(message)]
+    if faults:
+        raise RequestError(
+            f"Messages must have known, well-typed fields only; got {', '.join(faults)}. "
+            f"Known fields: {', '.join(sorted(_OF_MESSAGES | _MORE_THAN_TEXT))}."
+        )
     return roles, others
 
 
-def _other_parts(content: object) -> list[str]:
+def _message_faults(message: Mapping[str, object]) -> list[str]:
+    known = _OF_MESSAGES | _MORE_THAN_TEXT
+    faults = [misspelt(str(name), sorted(known)) for name in message if name not in known]
+    content = message.get("content")
+    if content is not None and not isinstance(content, str | list):
+        faults.append(f"content={brief(content)} (must be a text, a list of parts or null)")
+    return faults
+
+
+def _other_parts(message: Mapping[str, object]) -> list[str]:
+    """Return what a message holds beside text: kinds of its parts, and further fields."""
+    content = message.get("content")
     parts = content if isinstance(content, list) else []
     kinds = [part.get("type") if isinstance(part, Mapping) else None for part in parts]
-    return [str(kind) for kind in kinds if kind != "text"]
+    more = [name for name in sorted(_MORE_THAN_TEXT) if message.get(name)]
+    # the answer to a call carries the call's id, which asks for nothing
+    return [str(kind) for kind in kinds if kind != "text"] + [
+        n for n in more if n != "tool_call_id"
+    ]

@@ -99,14 +99,29 @@ def brief(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
+def ill_typed(values: Mapping[str, object], kinds: Mapping[str, str]) -> list[str]:
+    """Return each value that is not of its kind, in the words of an error.
+
+    Args:
+        values: What was given; names without a kind are passed over.
+        kinds: The annotation that each name must satisfy.
+    """
+    return [
+        _fault(name, value, (_PLAIN[kinds[name]], True))
+        for name, value in values.items()
+        if name in kinds and _PLAIN[kinds[name]].convert(value) is _MISSING
+    ]
+
+
+def misspelt(name: str, known: Iterable[str]) -> str:
+    """Return an unknown name in the words of an error, with the nearest known one."""
+    near = nearest(name, known)
+    return f"{name} (unknown; did you mean {near}?)" if near else f"{name} (unknown)"
+
+
 def _fault(name: str, value: object, kind: tuple[Kind, bool]) -> str:
     allowed, may_be_null = kind
     return f"{name}={brief(value)} (must be {allowed.name}{' or null' if may_be_null else ''})"
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    near = nearest(name, known)
-    return f"{name} (unknown; did you mean {near}?)" if near else f"{name} (unknown)"
 
 
 def _kinds(target: type[_T], choices: Mapping[str, Kind]) -> dict[str, tuple[Kind, bool]]:
@@ -143,7 +158,7 @@ def read_fields(
     faults: list[str] = []
     for name, value in data.items():
         if name not in kinds:
-            faults.append(_unknown(name, kinds))
+            faults.append(misspelt(name, kinds))
         elif value is None and kinds[name][1]:
             values[name] = None
         elif (converted := kinds[name][0].convert(value)) is _MISSING:

@@ -1,0 +1,141 @@
+"""The matrix file: for each release and probe what was done, drawn from the kept evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from labkit.errors import ResultsError
+from labkit.experiments._release_environment import LIBRARY, release_order
+from labkit.files import dump_json, shown, write_atomically
+
+MATRIX_VERSION = 1
+MATRIX_NAME = "matrix.json"
+EVIDENCE_FOLDER = "evidence"
+SAID_CHARS = 200  # of the first line; the evidence has all of it
+
+_OF_A_ROW = ("probe", "outcome", "did_it", "substituted")
+
+
+def build_matrix(evidence: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the matrix of several releases' evidence, old releases first."""
+    kept = sorted(evidence, key=lambda each: release_order(each["release"]))
+    asked: dict[str, dict[str, Any]] = {}
+    for each in kept:
+        for row in each["rows"]:
+            asked[row["probe"]] = {key: row[key] for key in ("number", "probe", "asked")}
+    order = sorted(
+        asked.values(), key=lambda row: (row["number"] is None, row["number"] or 0, row["probe"])
+    )
+    return {
+        "schema_version": MATRIX_VERSION,
+        "library": LIBRARY,
+        "probes": order,
+        "releases": [_column(each) for each in kept],
+    }
+
+
+def _column(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    head = {key: value for key, value in evidence.items() if key not in ("schema_version", "rows")}
+    return {**head, "rows": [_cell(row) for row in evidence["rows"]]}
+
+
+def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
+    first_line = next(iter(row["said"].splitlines()), "")
+    trimmed = first_line if len(first_line) <= SAID_CHARS else f"{first_line[: SAID_CHARS - 1]}…"
+    cell = {key: row[key] for key in _OF_A_ROW}
+    return {**cell, "said": trimmed, "why_not_askable": row["why_not_askable"]}
+
+
+def evidence_file(folder: Path, release: str) -> Path:
+    """Return where a release's evidence lies."""
+    return folder / EVIDENCE_FOLDER / f"{LIBRARY}-{release}.json"
+
+
+def write_evidence(folder: Path, evidence: Mapping[str, Any]) -> None:
+    """Keep a release's evidence."""
+    file = evidence_file(folder, evidence["release"])
+    write_atomically(file, dump_json(evidence, what=file.name))
+
+
+def draw_matrix(folder: Path, *, probes_digest: str) -> dict[str, Any]:
+    """Write the matrix of what was asked by the same probes, and return it."""
+    kept = read_all_evidence(folder)
+    matrix = build_matrix(each for each in kept if each["probes_digest"] == probes_digest)
+    check_matrix(matrix, source=MATRIX_NAME)
+    write_atomically(folder / MATRIX_NAME, dump_json(matrix, what=MATRIX_NAME))
+    return matrix
+
+
+def read_all_evidence(folder: Path) -> list[dict[str, Any]]:
+    """Return every release's evidence of a folder."""
+    files = sorted((folder / EVIDENCE_FOLDER).glob(f"{LIBRARY}-*.json"))
+    return [_read(file, what="A release's evidence") for file in files]
+
+
+def read_matrix(file: Path) -> dict[str, Any]:
+    """Read and check a matrix file.
+
+    Raises:
+        ResultsError: If it is missing, not JSON, of another version or against the schema, or
+            if a release lacks a probe; the text names the place.
+    """
+    matrix = _read(file, what="A matrix")
+    check_matrix(matrix, source=shown(file))
+    return matrix
+
+
+def check_matrix(matrix: Mapping[str, Any], *, source: str) -> None:
+    """Refuse what is not a whole matrix of this version, and name the place."""
+    if matrix.get("schema_version") != MATRIX_VERSION:
+        raise ResultsError(
+            f"A matrix must have schema_version={MATRIX_VERSION}; "
+            f"got schema_version={matrix.get('schema_version')!r} in {source}. "
+            "Make it again with `labkit fallbacks --matrix --again`."
+        )
+    _check_schema(matrix, source=source)
+    known = [row["probe"] for row in matrix["probes"]]
+    for column in matrix["releases"]:
+        found = [row["probe"] for row in column["rows"]]
+        if sorted(found) != sorted(known):
+            different = ", ".join(sorted(set(known) ^ set(found))) or "a probe twice"
+            raise ResultsError(
+                f"Each release must answer the same probes once; got release={column['release']} "
+                f"in {source}, which differs at {different}. Ask them all with one release of the "
+                f"lab: `labkit fallbacks --matrix --again`."
+            )
+
+
+def _check_schema(matrix: Mapping[str, Any], *, source: str) -> None:
+    """Validate against the schema; jsonschema is loaded only here."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    schema = json.loads(Path(__file__).with_name("releases.schema.json").read_text("utf-8"))
+    if error := best_match(Draft202012Validator(schema).iter_errors(matrix)):
+        raise ResultsError(
+            f"A matrix must follow its schema; got {source} at {error.json_path}: "
+            f"{error.message}. Make it again with `labkit fallbacks --matrix --again`."
+        )
+
+
+def _read(file: Path, *, what: str) -> dict[str, Any]:
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ResultsError(
+            f"{what} must exist; got path={shown(file)}. Make it with `labkit fallbacks --matrix`."
+        ) from error
+    except ValueError as error:
+        raise ResultsError(
+            f"{what} must be JSON; got path={shown(file)}: {error}. "
+            "Remove the file and call `labkit fallbacks --matrix`: only it is asked again."
+        ) from error
+    if not isinstance(stored, dict):
+        raise ResultsError(
+            f"{what} must be a JSON object; got {type(stored).__name__} in {shown(file)}. "
+            "Remove the file and call `labkit fallbacks --matrix`."
+        )
+    return stored
