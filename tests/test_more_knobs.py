@@ -222,3 +222,18 @@ def test_no_expert_takes_more_than_its_capacity(chosen: list[int], capacity: int
         mine = kept[index == expert].tolist()
 
         assert mine == [place < capacity for place in range(len(mine))]
+
+
+@pytest.mark.parametrize(("tokens", "chunk"), [(6, 1), (13, 4), (12, 5)])
+def test_a_chunk_of_one_is_seen(tokens: int, chunk: int) -> None:
+    """Pieces of one token count as applied, the last one too; a generated token is none."""
+    option = parse_option(f"chunked_prefill:chunk={chunk}")
+    backend = tiny.backend()
+    ids = tiny.prompt_ids(backend, tokens=tokens)
+    expect = option.expected([Prompt(name="p", ids=tuple(ids))])
+    with option.applied(backend) as variant:
+        session = variant.session(capacity_tokens=tokens + 2)
+        session.next_logits([ids])
+        session.next_logits([[4]])
+
+    assert session.observed["prefill_pieces"] == expect["prefill_pieces"]

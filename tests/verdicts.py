@@ -32,12 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
         action="append",
         help="part of an architecture's name; the file's rows of the others stay",
     )
+    parser.add_argument("--case", help="part of a case's name; the file's other rows stay")
     chosen = parser.parse_args(arguments)
     wanted = [name.lower() for name in chosen.subject or [""]]
     subjects = [s for s in SUBJECTS if any(name in s.name.lower() for name in wanted)]
-    found = read(chosen.json) if chosen.subject else {}
+    found = read(chosen.json) if chosen.subject or chosen.case else {}
     for subject in subjects:
-        found = with_subject(found, subject)
+        found = with_subject(found, subject, cases=chosen.case or "")
         chosen.json.parent.mkdir(parents=True, exist_ok=True)
         chosen.json.write_text(as_text(found), encoding="utf-8")
     report(found)
@@ -50,8 +51,8 @@ def read(path: Path) -> dict[str, Any]:
     return stored if stored.get("schema_version") == SCHEMA_VERSION else {}
 
 
-def with_subject(stored: dict[str, Any], subject: Any) -> dict[str, Any]:
-    """Run every case on a subject and put its rows in the place of the stored ones."""
+def with_subject(stored: dict[str, Any], subject: Any, *, cases: str) -> dict[str, Any]:
+    """Run cases on a subject and put their rows in the place of the stored ones."""
     import torch
     import transformers
     from verdict_bench import defects  # noqa: F401  # registers its cases
@@ -61,13 +62,16 @@ def with_subject(stored: dict[str, Any], subject: Any) -> dict[str, Any]:
     from verdict_bench.table import rows_of, summarise
 
     began_s = time.perf_counter()
-    records = run_subject(subject, CASES)
+    records = run_subject(subject, [case for case in CASES if cases in case.name])
+    ran = {(subject.name, record.case.name) for record in records}
     elapsed_s = round(time.perf_counter() - began_s, 1)
     print(f"{subject.name}: {elapsed_s:.0f} s", file=sys.stderr)
     order = [one.name for one in SUBJECTS]
-    others = [row for row in stored.get("rows", []) if row["subject"] != subject.name]
-    rows = sorted(others + rows_of(records), key=lambda row: order.index(row["subject"]))
-    refused = [one for one in stored.get("refused", []) if one["subject"] != subject.name]
+    rows = sorted(
+        _others(stored.get("rows", []), ran) + rows_of(records),
+        key=lambda row: order.index(row["subject"]),
+    )
+    refused = _others(stored.get("refused", []), ran)
     refused += [
         {"subject": subject.name, "case": r.case.name, "why": r.refused}
         for r in records
@@ -77,11 +81,15 @@ def with_subject(stored: dict[str, Any], subject: Any) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         "processor": platform.machine(),
-        "elapsed_s": stored.get("elapsed_s", {}) | {subject.name: elapsed_s},
+        "elapsed_s": stored.get("elapsed_s", {}) | ({} if cases else {subject.name: elapsed_s}),
         "summary": summarise(rows),
         "refused": refused,
         "rows": rows,
     }
+
+
+def _others(rows: list[dict[str, Any]], ran: set[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [row for row in rows if (row["subject"], row["case"]) not in ran]
 
 
 def as_text(found: dict[str, Any]) -> str:

@@ -106,9 +106,11 @@ class TransformersSession:
     _padding: Tensor | None = None
     _seen: int = 0
     _started: bool = False
+    _prompting: bool = True
 
     def next_logits(self, rows: Sequence[Sequence[int]]) -> Logits:
         """See `labkit.backends.Session.next_logits`."""
+        self._prompting = not self._started
         ids = self._as_batch(rows)
         with torch.inference_mode(), _sdpa_kernels(self.backend.sdpa):
             logits = self._feed(ids)
@@ -186,9 +188,8 @@ class TransformersSession:
 
     def _observe(self, ids: Tensor, inputs: dict[str, Any]) -> None:
         mask = inputs.get("attention_mask")
-        first = "prefill_pieces" not in self.observed
-        pieces = [] if first else list(_int_list(self.observed["prefill_pieces"]))
-        if ids.shape[1] > 1 or first:
+        pieces = _int_list(self.observed.get("prefill_pieces"))
+        if self._prompting:
             pieces.append(ids.shape[1])
         self.observed = {
             "attention": self.backend.model.config._attn_implementation,

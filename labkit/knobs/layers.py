@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
 import math
@@ -16,6 +17,7 @@ from transformers.pytorch_utils import Conv1D
 
 from labkit.backends.transformers import TransformersBackend
 from labkit.errors import KnobError, NotApplicable
+from labkit.knobs.model import fake_quantise_linears
 from labkit.knobs.registry import Row, knob
 
 Hook = Callable[..., Any]
@@ -85,19 +87,12 @@ def partial_sums(backend: TransformersBackend, *, parts: int = 2) -> Iterator[Tr
         yield backend
 
 
-def _on_grid(values: Tensor, *, axis: int, bits: int) -> Tensor:
+def _on_grid(values: Tensor, *, bits: int) -> Tensor:
     levels = 2 ** (bits - 1) - 1
     exact = values.to(torch.promote_types(values.dtype, torch.float32))
-    scale = exact.abs().amax(dim=axis, keepdim=True).clamp(min=torch.finfo(exact.dtype).tiny)
+    scale = exact.abs().amax(dim=-1, keepdim=True).clamp(min=torch.finfo(exact.dtype).tiny)
     rounded: Tensor = (exact / (scale / levels)).round_().mul_(scale / levels)
     return rounded.to(values.dtype)
-
-
-def _dynamic(linear: Any, inputs: Tensor, *, bits: int) -> Tensor:
-    axis = 0 if isinstance(linear, Conv1D) else 1
-    weight = _on_grid(linear.weight, axis=axis, bits=bits)
-    total = _product(linear, _on_grid(inputs, axis=-1, bits=bits), weight)
-    return total if linear.bias is None else total + linear.bias
 
 
 def _sensible_bits(*, bits: int) -> None:
@@ -119,10 +114,16 @@ def dynamic_linears(
     Sums stay in the model's dtype, so the effect of the rounding is measured and not that of
     one library's integer kernels, and it can be measured at every precision.
     """
+    model = copy.deepcopy(backend.model)
+    fake_quantise_linears(model, bits=bits)
+
+    def hook(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (_on_grid(args[0], bits=bits), *args[1:])
+
+    for linear in decoder_linears(model):
+        linear.register_forward_pre_hook(hook)
     changes = backend.changes | {"dynamic_bits": bits}
-    linears = decoder_linears(backend.model)
-    with _replaced(linears, functools.partial(_dynamic, bits=bits)):
-        yield replace(backend, changes=changes)
+    yield replace(backend, loaded=replace(backend.loaded, model=model), changes=changes)
 
 
 # ---- mixtures of experts -----------------------------------------------------------------
