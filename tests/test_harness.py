@@ -285,23 +285,14 @@ PLANTED = {
     "attention scale wrong by 0.003 %": lambda b: _scale_attention(b, factor=1.00003),
 }
 PRESERVING = {"chunked prefill", "eager attention", "nothing at all"}
-TOO_SMALL = "attention scale wrong by 0.003 %"
 
 
-@pytest.mark.parametrize("variant", sorted(PLANTED.keys() - {TOO_SMALL}))
+@pytest.mark.parametrize("variant", sorted(PLANTED))
 def test_planted_defects_are_told_from_reordered_arithmetic(variant: str) -> None:
     """Every planted defect is a different artefact; every reordering is preserving."""
     verdict = judge(lanes_of(variant)).verdict
 
     assert verdict == ("preserving" if variant in PRESERVING else "different artefact")
-
-
-def test_a_defect_that_coarse_rounding_hides_is_not_called_preserving() -> None:
-    """A defect of some float32 roundings is beyond the baseline's reach there, so undetermined."""
-    found = judge(lanes_of(TOO_SMALL))
-
-    assert found.verdict == "undetermined"
-    assert "a third precision would settle it" in found.sentence
 
 
 def test_a_defect_can_keep_every_token_and_still_be_found() -> None:
@@ -321,12 +312,12 @@ def test_one_precision_alone_is_undetermined() -> None:
 
 
 def test_one_prompt_alone_is_undetermined() -> None:
-    """One prompt has no interval over prompts, so its slope decides nothing."""
+    """One prompt has no interval over prompts, so its growth decides nothing."""
     found = judge(lanes_of("norm epsilon", prompts=1))
 
     assert found.verdict == "undetermined"
     assert "it ran on one prompt only" in found.sentence
-    assert (found.slope.low, found.slope.high) == (None, None)
+    assert (found.growth.low, found.growth.high) == (None, None)
 
 
 def test_a_distance_of_zero_is_undetermined_by_name() -> None:
@@ -339,15 +330,15 @@ def test_a_distance_of_zero_is_undetermined_by_name() -> None:
     found = judge([lanes[0], dataclasses.replace(lanes[1], runs=exact)])
 
     assert found.verdict == "undetermined"
-    assert "a distance of exactly zero has no slope" in found.sentence
+    assert "a distance of exactly zero has no ratio" in found.sentence
 
 
 def test_a_sentence_states_its_numbers() -> None:
-    """The sentence of a verdict holds ratio, precisions and slope."""
+    """The sentence of a verdict holds ratio, precisions and growth."""
     found = judge(lanes_of("norm epsilon"))
 
-    assert found.slope is not None
-    assert f"slope {found.slope}" in found.sentence
+    assert found.growth is not None
+    assert f"growth {found.growth}" in found.sentence
     assert "in float16" in found.sentence and "in float32" in found.sentence
 
 

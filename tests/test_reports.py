@@ -30,7 +30,7 @@ def _name(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=_name)
 def test_a_report_gets_the_right_verdict(case: dict[str, Any]) -> None:
-    """What stays of an option settles what users argued about; the slope never says otherwise."""
+    """What stays settles what users argued about, and two precisions never say otherwise."""
     changes = case["config"] | EAGER_EXPERTS.get(case["model"], {})
     model = on_common_grid(tiny_model(KINDS[case["model"]], **changes))
     lanes = []

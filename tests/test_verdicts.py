@@ -16,7 +16,8 @@ from verdict_bench.subjects import SUBJECTS
 from verdict_bench.table import counts_of
 
 from labkit.harness import Baseline, Lane, Run, Trace
-from labkit.harness.staying import EQUAL_PARTS, growth, judge_growth, judge_remainder, judge_staying
+from labkit.harness.staying import judge_growth, judge_remainder, judge_staying
+from labkit.harness.verdict import EQUAL_PARTS, growth
 
 STORED = Path(verdicts.ROOT) / "data" / "verdicts" / "verdicts.json"
 STEPS = 3

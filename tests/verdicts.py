@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA_VERSION = 1
-RULE = "slope"  # the one by which the lab decides
+RULE = "growth"  # the one by which the lab decides
 MOST_UNDETERMINED = 0.05
 
 

@@ -76,6 +76,9 @@ def _judged(lanes: Sequence[Lane], declared: str | None, altered: str | None) ->
         "ratio_low": ratio.low if ratio else None,
         "ratio_high": ratio.high if ratio else None,
         "ratio_float32": fine.value if fine else None,
+        "growth": found.growth.value if found.growth else None,
+        "growth_low": found.growth.low if found.growth else None,
+        "growth_high": found.growth.high if found.growth else None,
         "slope": found.slope.value if found.slope else None,
         "slope_low": found.slope.low if found.slope else None,
         "slope_high": found.slope.high if found.slope else None,
@@ -85,7 +88,8 @@ def _judged(lanes: Sequence[Lane], declared: str | None, altered: str | None) ->
 
 
 def _no_numbers(verdict: str, why: str) -> dict[str, Any]:
-    keys = ("ratio", "ratio_low", "ratio_high", "ratio_float32", "slope", "slope_low", "slope_high")
+    bounded = [f"{name}{end}" for name in ("growth", "slope") for end in ("", "_low", "_high")]
+    keys = ("ratio", "ratio_low", "ratio_high", "ratio_float32", *bounded)
     sentence = f"{verdict.capitalize()}: {why}"
     return {"declared": False, **dict.fromkeys(keys), "verdict": verdict, "sentence": sentence}
 

@@ -1,43 +1,47 @@
-"""What stays of an option's distance when the arithmetic gets finer, against what shrinks.
+"""Other readings of the same lanes, for comparison with the verdict and for hard cases.
 
-The slope asks whether a distance is nearer to shrinking with the arithmetic or to staying. It
-divides the decades between two precisions in half, so from bfloat16 to float32 it takes an
-effect of up to 256 float32 roundings for arithmetic. Here the two parts are compared as they
-stand in the finer lane: the coarse lane says how many roundings the option's own arithmetic
-costs; what exceeds that in the fine lane has stayed.
+The remainder runs an option in float64 and asks what is left of it, in float32 roundings: it
+needs one more pass a prompt and decides nearly everything. The slope divides the decades between
+two precisions in half, so from bfloat16 to float32 it cannot tell an effect of some hundred
+float32 roundings from arithmetic.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 
 from labkit.harness.verdict import (
     DIFFERENT,
+    EQUAL_PARTS,
     PRESERVING,
     UNDETERMINED,
     Interval,
     Lane,
+    growth,
     over_prompts,
+    slope,
 )
 
-EQUAL_PARTS = math.sqrt(2)
-"""Growth at which the part that stays equals the part that shrinks: they add as squares."""
+HALFWAY = 0.5  # between a slope of 1 and a slope of 0
 
 
-def growth(coarse: Lane, fine: Lane) -> Interval | None:
-    """Return how much the rounding ratio grows from a coarser to a finer precision.
+def judge_slope(coarse: Lane, fine: Lane) -> str:
+    """Return the verdict of the slope: nearer to shrinking, and within the baseline's reach?"""
+    found = slope(coarse, fine)
+    if found is None or found.low is None or found.high is None:
+        return UNDETERMINED
+    if found.high < HALFWAY:
+        return DIFFERENT
+    return PRESERVING if found.low > HALFWAY and _within_rounding(fine) else UNDETERMINED
 
-    An option that is more exact than the baseline in the coarse lane (one that adds in float32,
-    say) owes nothing for it in the fine one: its ratio there counts as 1.
-    """
-    each: list[float] = []
-    for prompt in sorted(coarse.runs.keys() & fine.runs.keys()):
-        before, after = coarse.distances(prompt), fine.distances(prompt)
-        if before is not None and after is not None:
-            each.append((after[0] / after[1]) / max(1.0, before[0] / before[1]))
-    return over_prompts(each)
+
+def _within_rounding(lane: Lane) -> bool:
+    """Say whether, on each prompt, the typical distance is one the baseline itself reaches."""
+    return all(
+        statistics.median(run.distance) <= float(lane.baselines[name].error_rms.max())
+        for name, run in lane.runs.items()
+    )
 
 
 def judge_growth(coarse: Lane, fine: Lane) -> str:

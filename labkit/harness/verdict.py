@@ -1,16 +1,18 @@
 """The verdict: does an option's distance from the function shrink with the arithmetic?
 
-Two measurements, no tuned threshold. The *rounding ratio* says how far a variant is from a
-run in higher precision, in units of the baseline's own distance from it. The *slope* says
-how much of the baseline's shrinking the variant shares when the precision is raised: 1 means
-that the difference is arithmetic and shrinks with it, 0 that it stays where it is. What lies
-nearer to 0 changes the function. What lies nearer to 1, and ends within the distances that the
-finer baseline itself reaches, only reorders arithmetic. Anything else is *undetermined*: an
-interval over prompts that holds one half, or a change so small that coarse rounding hides it.
+Two measurements, no threshold fitted to any model. The *rounding ratio* says how far a variant
+is from a run in higher precision, in units of the baseline's own distance from it. The *growth*
+says by how much that ratio rises when the precision is raised. What only reorders arithmetic
+shrinks as the baseline does, so its ratio does not grow; what changes the function stays, and
+adds to the rounding as squares add. At a growth of the square root of two, the part that stays
+equals the part that shrinks: below it an option is *preserving*, above it a *different artefact*,
+and where the interval over prompts holds that point the verdict is *undetermined*. The *slope*
+reports the same on a scale from 1 (all shrinks) to 0 (all stays).
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +27,9 @@ PRESERVING = "preserving"
 DIFFERENT = "different artefact"
 UNDETERMINED = "undetermined"
 
-HALFWAY = 0.5  # between the two hypotheses: a slope of 1 and a slope of 0
+EQUAL_PARTS = math.sqrt(2)
+"""Growth at which the part that stays equals the part that shrinks: they add as squares."""
+
 RESAMPLES = 2000
 COVERAGE = 0.95
 
@@ -82,13 +86,6 @@ class Lane:
         steps = [d / e for d, e in zip(self.runs[prompt].distance, errors, strict=True) if e > 0]
         return statistics.median(steps) if steps else None
 
-    def within_rounding(self) -> bool:
-        """Say whether, on each prompt, the typical distance is one the baseline itself reaches."""
-        return all(
-            statistics.median(run.distance) <= float(self.baselines[name].error_rms.max())
-            for name, run in self.runs.items()
-        )
-
     def distances(self, prompt: str) -> tuple[float, float] | None:
         """Return the prompt's typical distances from the reference: variant's, baseline's.
 
@@ -121,6 +118,20 @@ def over_prompts(values: Sequence[float]) -> Interval | None:
     )
 
 
+def growth(coarse: Lane, fine: Lane) -> Interval | None:
+    """Return how much the rounding ratio grows from a coarser to a finer precision.
+
+    An option that is more exact than the baseline in the coarse lane (one that adds in float32,
+    say) owes nothing for it in the fine one: its ratio there counts as 1.
+    """
+    each: list[float] = []
+    for prompt in sorted(coarse.runs.keys() & fine.runs.keys()):
+        before, after = coarse.distances(prompt), fine.distances(prompt)
+        if before is not None and after is not None:
+            each.append((after[0] / after[1]) / max(1.0, before[0] / before[1]))
+    return over_prompts(each)
+
+
 def slope(coarse: Lane, fine: Lane) -> Interval | None:
     """Return how much of the baseline's shrinking from `coarse` to `fine` an option shares."""
     each: list[float] = []
@@ -140,7 +151,8 @@ class Verdict:
 
     verdict: str
     sentence: str
-    slope: Interval | None
+    growth: Interval | None = None
+    slope: Interval | None = None
 
 
 def judge(
@@ -152,7 +164,6 @@ def judge(
         lanes: The option at one or more precisions, coarsest first.
         declared: What is known of an option that declares its own precision: a sentence
             without a full stop, given only where the cast altered no weight.
-
         altered: What such an option's cast altered, given only where it did: other weights are
             another artefact, however coarse the arithmetic that hides them.
 
@@ -160,40 +171,41 @@ def judge(
         The verdict. One precision alone leaves it undetermined.
     """
     if altered is not None:
-        return Verdict(verdict=DIFFERENT, sentence=f"Different artefact: {altered}.", slope=None)
+        return Verdict(verdict=DIFFERENT, sentence=f"Different artefact: {altered}.")
     if declared is not None:
-        return Verdict(verdict=PRESERVING, sentence=f"Preserving: {declared}.", slope=None)
-    found = slope(lanes[0], lanes[-1]) if len(lanes) > 1 else None
-    verdict, says = _decide(found, lanes)
+        return Verdict(verdict=PRESERVING, sentence=f"Preserving: {declared}.")
+    pair = (lanes[0], lanes[-1]) if len(lanes) > 1 else None
+    found = growth(*pair) if pair else None
+    verdict, says = _decide(found, precisions=len(lanes))
     measured = [words for lane in lanes if (words := _ratio_words(lane))]
-    numbers = "; ".join([*measured, *([f"slope {found}"] if found else [])])
+    numbers = "; ".join([*measured, *([f"growth {found}"] if found else [])])
     stated = f" ({numbers})" if numbers else ""
     return Verdict(
-        verdict=verdict, sentence=f"{verdict.capitalize()}: {says}{stated}.", slope=found
+        verdict=verdict,
+        sentence=f"{verdict.capitalize()}: {says}{stated}.",
+        growth=found,
+        slope=slope(*pair) if pair else None,
     )
 
 
-def _decide(found: Interval | None, lanes: Sequence[Lane]) -> tuple[str, str]:
-    """Return the verdict of a slope, and why; what cannot be decided says what would settle it."""
-    if len(lanes) < 2:
+def _decide(found: Interval | None, *, precisions: int) -> tuple[str, str]:
+    """Return the verdict of a growth, and why; what cannot be decided says what would settle it."""
+    if precisions < 2:
         return UNDETERMINED, "it ran at one precision only, and a run at a second would settle it"
     if found is None:
         return UNDETERMINED, (
-            "a distance of exactly zero has no slope; longer outputs or other prompts would "
+            "a distance of exactly zero has no ratio; longer outputs or other prompts would "
             "settle it"
         )
     if found.low is None or found.high is None:
         return UNDETERMINED, "it ran on one prompt only, and a second one would settle it"
-    if found.low > HALFWAY and lanes[-1].within_rounding():
+    if found.high < EQUAL_PARTS:
         return PRESERVING, "its distance shrinks with the arithmetic"
-    if found.high < HALFWAY:
+    if found.low > EQUAL_PARTS:
         return DIFFERENT, "its distance stays when the arithmetic gets finer"
-    if found.low > HALFWAY:
-        return UNDETERMINED, (
-            "its distance shrinks, but not to what the finer baseline itself reaches; a third "
-            "precision would settle it"
-        )
-    return UNDETERMINED, "its slope is on neither side of one half; more prompts would settle it"
+    return UNDETERMINED, (
+        "as much of its distance may stay as shrinks; more prompts would settle it"
+    )
 
 
 def _ratio_words(lane: Lane) -> str:

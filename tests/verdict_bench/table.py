@@ -9,16 +9,16 @@ from typing import Any
 
 from labkit.harness import judge
 from labkit.harness.compare import significant
-from labkit.harness.staying import growth, judge_growth, judge_staying
+from labkit.harness.staying import judge_slope, judge_staying
 from labkit.harness.verdict import DIFFERENT, PRESERVING, UNDETERMINED
 from verdict_bench.cases import CHANGE, DEFECT, PRESERVE
 from verdict_bench.criteria import CRITERIA, ask
 from verdict_bench.running import PRECISIONS, Record
 
-OURS = "slope"
-GROWTH = "growth"
+SLOPE = "slope"
+OURS = "growth"
 REMAINDER = "float64 remainder"
-"""`slope` is the rule by which the lab decides today, the other two are candidates for it."""
+"""`growth` is the rule by which the lab decides; the other two read the same runs otherwise."""
 
 KL_CUTS = tuple(10.0**-power for power in range(1, 13))
 FINEST = PRECISIONS[-1]
@@ -38,12 +38,13 @@ def _row(record: Record, precision: str) -> dict[str, Any]:
     effect = _effect(record, FINEST)
     pair = sorted((precision, PARTNER[precision]), key=PRECISIONS.index)
     coarse, fine = (record.at[name].lane for name in pair)
-    verdict, grown = judge([coarse, fine]), growth(coarse, fine)
+    verdict = judge([coarse, fine])
+    grown = verdict.growth
     runs = list(measured.lane.runs.values())
     seen = [measured.seen[run.prompt] for run in runs]
     ours = {
+        SLOPE: judge_slope(coarse, fine),
         OURS: verdict.verdict,
-        GROWTH: judge_growth(coarse, fine),
         REMAINDER: judge_staying(coarse, record.at[FINEST].lane, record.exact),
     }
     answers = ours | {name: ask(name, runs, seen) for name in CRITERIA}
@@ -111,7 +112,7 @@ def _kl_wrong(rows: Sequence[dict[str, Any]], cut_nats: float) -> int:
 
 
 def _names() -> list[str]:
-    return [OURS, GROWTH, REMAINDER, *CRITERIA]
+    return [SLOPE, OURS, REMAINDER, *CRITERIA]
 
 
 def _count(rows: Sequence[dict[str, Any]], name: str) -> dict[str, int]:
