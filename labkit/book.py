@@ -17,6 +17,21 @@ PUBLISHED = "results/published-cpu"
 STAGE = "book/run"
 SITE = "_build/html"
 NOTEBOOKS = tuple(f"{number:02}_{name}.ipynb" for number, name in enumerate(SECTIONS, start=1))
+_FIRST_PAGE = "book/intro.html"
+# Jupyter Book's own names no icon, so that a browser asks the host for one that is not there;
+# a file named here would be asked for and dropped again, as the page is left at once.
+_POINTER = f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Architecture or runtime?</title>
+<link rel="icon" href="data:,">
+<meta http-equiv="refresh" content="0; url={_FIRST_PAGE}">
+</head>
+<body><p><a href="{_FIRST_PAGE}">To the first page</a></p></body>
+</html>
+"""
 _LOG_LINES = 30
 # The package has no __main__, and a script on PATH may belong to another environment.
 _CALL = "from jupyter_book.cli.main import main; main()"
@@ -184,6 +199,7 @@ def build_book(*, root: Path | None = None) -> Path:
             f"status={done.returncode}.\n{_worst_lines(done.stdout)}\n"
             "Mend what it names and call `labkit book` again."
         )
+    write_atomically(page, _POINTER)
     return page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -207,3 +208,13 @@ def test_a_missing_bundle_is_said(browser: Browser, site_url: str) -> None:
 
     assert set(found) == {"error"}
     assert "Not drawn: cannot load" in text
+
+
+@pytest.mark.parametrize("path", pages())
+def test_page_names_an_icon_that_is_there(path: str) -> None:
+    """A page names its icon, so that no browser asks the host for one of its own choice."""
+    icons = re.findall(r'<link rel="icon"[^>]*href="([^"]+)"', (SITE / path).read_text("utf-8"))
+
+    assert icons
+    files = [icon for icon in icons if not icon.startswith("data:")]
+    assert all(((SITE / path).parent / file).is_file() for file in files)
