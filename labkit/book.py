@@ -11,12 +11,11 @@ from pathlib import Path
 from labkit import record
 from labkit.errors import ResultsError, RunError
 from labkit.files import find_root, shown, write_atomically
-from labkit.results import RESULTS_NAME, SECTIONS, read_results, resolve_run_dir
+from labkit.results import NOTEBOOKS, RESULTS_NAME, SECTIONS, read_results, resolve_run_dir
 
 PUBLISHED = "results/published-cpu"
 STAGE = "book/run"
 SITE = "_build/html"
-NOTEBOOKS = tuple(f"{number:02}_{name}.ipynb" for number, name in enumerate(SECTIONS, start=1))
 _FIRST_PAGE = "book/intro.html"
 # Jupyter Book's own names no icon, so that a browser asks the host for one that is not there;
 # a file named here would be asked for and dropped again, as the page is left at once.

@@ -2,6 +2,10 @@
 
 A run folder holds `results.json`, `record.json`, `journal.jsonl` and `executed/`. Each section
 of results.json is replaced as a whole, so that a run killed at any moment leaves a valid file.
+
+A section is a file `sections/NN_name.schema.json`, and the notebook of the same name fills it;
+nothing else lists them. Its `rowName` is the key that tells its rows apart. A section that a file
+lacks was not measured, so that adding one keeps the version.
 """
 
 from __future__ import annotations
@@ -22,7 +26,13 @@ from labkit.files import disk_error, dump_json, find_root, shown, write_atomical
 from labkit.journal import Journal
 
 SCHEMA_VERSION = 1
-SECTIONS = ("fingerprints", "preservation", "fallbacks", "admission")
+_SECTION_END = ".schema.json"
+_SECTION_FILES = sorted(
+    Path(__file__).with_name("sections").glob(f"[0-9][0-9]_*{_SECTION_END}"),
+    key=lambda path: path.name,
+)
+NOTEBOOKS = tuple(f"{path.name.removesuffix(_SECTION_END)}.ipynb" for path in _SECTION_FILES)
+SECTIONS = tuple(name.removesuffix(".ipynb").partition("_")[2] for name in NOTEBOOKS)
 RESULTS_NAME = "results.json"
 JOURNAL_NAME = "journal.jsonl"
 LOCK_NAME = ".lock"
@@ -57,14 +67,29 @@ def empty_results() -> dict[str, Any]:
 
 
 def load_schema() -> dict[str, Any]:
-    """Return the JSON Schema of results.json, which lies in the package."""
-    text = Path(__file__).with_name("results.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    """Return the JSON Schema of results.json: its frame, with each section's file put in."""
+    schema: dict[str, Any] = _package_json(Path(__file__).with_name("results.schema.json"))
+    for name, path in zip(SECTIONS, _SECTION_FILES, strict=True):
+        section = {"$ref": "#/$defs/section", **_package_json(path)}
+        schema["properties"][name] = {"anyOf": [{"type": "null"}, section]}
     return schema
+
+
+def row_names() -> dict[str, str]:
+    """Return, for each section, the key whose value names a row."""
+    files = zip(SECTIONS, _SECTION_FILES, strict=True)
+    return {name: _package_json(path)["rowName"] for name, path in files}
+
+
+def _package_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_results(path: Path) -> dict[str, Any]:
     """Read and check a results file, or the one of a run folder.
+
+    Returns:
+        The results; a section that the file lacks is None, as one that was not measured.
 
     Raises:
         ResultsError: If it is missing, not JSON, of another schema version, or against the
@@ -73,7 +98,7 @@ def read_results(path: Path) -> dict[str, Any]:
     file = path / RESULTS_NAME if path.is_dir() else path
     stored = _read_json(file)
     check_results(stored, source=shown(file))
-    return stored
+    return {**empty_results(), **stored}
 
 
 def check_results(stored: object, *, source: str) -> None:

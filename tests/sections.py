@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labkit.results import load_schema
+
 STEPS = 48
 PROMPTS = 12
 _OPTIONS = [
@@ -28,6 +30,27 @@ _OPTIONS = [
     ("window_4096_0", "control", "window longer than the prompt", 0.012, 1.0, 1.0, 0.0),
 ]
 _PRECISIONS = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}
+
+
+def least_section(name: str, *, elapsed_s: float) -> dict[str, Any]:
+    """Make the smallest section that the schema accepts: no rows, and each required key."""
+    frame = load_schema()
+    _, own = frame["properties"][name]["anyOf"]
+    base = frame["$defs"]["section"]
+    required = {*base["required"], *own.get("required", ())}
+    schemas = {**base["properties"], **own.get("properties", {})}
+    made = {key: _least(schemas.get(key, {})) for key in required}
+    return made | {"rows": [], "summary": _least(schemas["summary"]), "elapsed_s": elapsed_s}
+
+
+def _least(schema: dict[str, Any]) -> Any:
+    """Make the smallest value of a schema; what has no type of its own is a one."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    properties = schema.get("properties", {})
+    whole = {key: _least(properties.get(key, {})) for key in schema.get("required", ())}
+    made = {"array": [], "object": whole, "string": "", "number": 1.0, "boolean": False}
+    return made.get(schema.get("type"), 1)
 
 
 def preservation() -> dict[str, Any]:

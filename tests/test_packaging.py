@@ -123,6 +123,7 @@ def test_the_schema_and_the_types_travel_with_the_package() -> None:
     package = Path(labkit.__file__).parent
 
     assert (package / "results.schema.json").is_file()
+    assert (package / "sections/01_fingerprints.schema.json").is_file()
     assert (package / "py.typed").is_file()
 
 

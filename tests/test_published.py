@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sections import least_section
 from support import ROOT
 
-from labkit.book import NOTEBOOKS, lacks_of
+from labkit.book import lacks_of
 from labkit.errors import ResultsError
 from labkit.record import read_record
-from labkit.results import SECTIONS, recorded_run
+from labkit.results import NOTEBOOKS, SECTIONS, recorded_run
 
 PROMISED = ("published-cpu", "published-quick")
 RUNS = sorted({*PROMISED, *(path.name for path in (ROOT / "results").glob("published-*"))})
@@ -90,12 +91,9 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     commit = {"id": "a" * 40, "dirty": False}
     monkeypatch.setattr("labkit.record.read_commit", lambda: commit)
     folder = tmp_path / "run"
-    section: dict[str, Any] = {"rows": [], "summary": {}, "elapsed_s": 1.0}
-    baseline = {"prompts": 1, "prompt_tokens": 1, "steps": 1, "dtype": "float16"}
     with recorded_run(folder, command="chapter", profile={"name": "quick"}) as held:
         for name in SECTIONS:
-            more = {"runs": [], "lanes": [], "baseline": baseline} if name == "preservation" else {}
-            held.write_section(name, section | more)
+            held.write_section(name, least_section(name, elapsed_s=1.0))
     (folder / "executed").mkdir()
     for name in NOTEBOOKS:
         shutil.copyfile(ROOT / "notebooks" / name, folder / "executed" / name)
