@@ -68,11 +68,17 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
 def digest_files(paths: Iterable[Path], *, root: Path) -> str:
     """Return one SHA-256 over files: their names relative to `root` and their bytes."""
     whole = hashlib.sha256()
     for path in sorted(paths):
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = sha256_of(path)
         whole.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
     return whole.hexdigest()
 

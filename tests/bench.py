@@ -166,27 +166,23 @@ def bench_preservation() -> Iterator[Figure]:
 
 def bare_passes_s(profile: Any) -> float:
     """Return the seconds of an experiment's forward passes alone, at both precisions."""
-    from labkit import models
+    from labkit.backends.transformers_stack import TransformersStack
+    from labkit.experiments._measuring import as_prompts, lane_sizes
     from labkit.experiments._passages import load_passages
-    from labkit.experiments.preservation import _as_prompts, _lane_sizes
     from labkit.knobs import preservation_table
 
-    loaded = models.load(dtype=profile.dtype)
+    stack = TransformersStack(profile.model, dtype=profile.dtype)
     passages = load_passages(profile.prompts)
     total_s = 0.0
-    for size in _lane_sizes(profile, _as_prompts(loaded, passages, profile, whole=False)):
-        total_s += _bare_lane_s(size, loaded, preservation_table())
+    for size in lane_sizes(profile, as_prompts(stack, passages, profile, whole=False)):
+        same = size.precision == profile.dtype
+        options = [o for o in preservation_table() if o.knob.precision is None or same]
+        total_s += _bare_lane_s(size, stack, options)
     return total_s
 
 
-def _bare_lane_s(size: Any, loaded: Any, options: Sequence[Any]) -> float:
-    from labkit import models
-    from labkit.backends.transformers import TransformersBackend
-
-    same = loaded.dtype == size.precision
-    backend = TransformersBackend(loaded=loaded if same else models.cast(loaded, size.precision))
-    reference = TransformersBackend(loaded=models.cast(loaded, size.reference))
-    options = [o for o in options if o.knob.precision is None or same]
+def _bare_lane_s(size: Any, stack: Any, options: Sequence[Any]) -> float:
+    backend, reference = stack.backend(size.precision), stack.backend(size.reference)
     prompts = {p for o in options for g in o.groups(size.prompts_of(o)) for p in g}
     total_s = 0.0
     for prompt in prompts | set(size.prompts):

