@@ -62,3 +62,7 @@ class RunError(LabError):
 
 class ReleaseError(LabError):
     """A release of a library cannot be named, installed or asked."""
+
+
+class PlanningError(LabError):
+    """A quantity, pool, length or price is not usable, or two denominators are mixed."""

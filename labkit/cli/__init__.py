@@ -10,7 +10,17 @@ import threading
 from collections.abc import Sequence
 
 from labkit import __version__
-from labkit.cli import admission, chapter, facts, fallbacks, fingerprints, models, preservation
+from labkit.cli import (
+    admission,
+    capacity,
+    chapter,
+    cost,
+    facts,
+    fallbacks,
+    fingerprints,
+    models,
+    preservation,
+)
 from labkit.errors import EXIT_BAD_INPUT, LabError
 
 __all__ = ["build_parser", "main"]
@@ -18,7 +28,17 @@ __all__ = ["build_parser", "main"]
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-_COMMANDS = (fingerprints, preservation, fallbacks, admission, facts, chapter, models)
+_COMMANDS = (
+    fingerprints,
+    preservation,
+    fallbacks,
+    admission,
+    facts,
+    capacity,
+    cost,
+    chapter,
+    models,
+)
 
 _EPILOG = """\
 exit status: 0 it holds, 1 it does not (a request is rejected, a declared fact is contradicted,
