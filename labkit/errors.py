@@ -66,3 +66,7 @@ class ReleaseError(LabError):
 
 class PlanningError(LabError):
     """A quantity, pool, length or price is not usable, or two denominators are mixed."""
+
+
+class EvidenceError(LabError):
+    """A claim is stronger than its evidence, or evidence is not stated in the known words."""
