@@ -126,31 +126,45 @@ def copy_source(target: Path, *, root: Path | None = None) -> Path:
     return target
 
 
+_LAYERS = {
+    "identity": "What was evaluated",
+    "substrate": "Below it",
+    "execution": "How it was computed",
+    "evaluation": "How it was judged",
+}
+
+
 def describe_run(run: record.RunRecord, results: Mapping[str, object]) -> str:
     """Return the page that says where a run's numbers come from."""
-    commit = run.commit or {"id": "not in git", "dirty": False}
     facts = {
         "Run": run.id,
         "Status": run.status,
         "Started (UTC)": run.started_utc,
         "Seconds": run.elapsed_s,
-        "Commit": f"{commit['id']}{' with local changes' if commit['dirty'] else ''}",
-        "Model": run.model.get("name"),
-        "Model revision": run.model.get("revision"),
-        "Model digest": run.model.get("digest"),
-        "Digest of the prompts": run.prompts_digest,
-        "Python": run.python,
+        "Identity of the artefact": record.identify(run).sha256,
+    }
+    changed = {
+        change.field: f"asked for {_cell(change.requested)}, resolved to {_cell(change.resolved)}, "
+        f"seen {_cell(change.observed)}"
+        for change in run.changes
     }
     timings = {name: _elapsed(results.get(name)) for name in SECTIONS}
+    layers = (_table(title, _in_force(run, layer=layer)) for layer, title in _LAYERS.items())
     parts = [
-        "# About this run\n\nEvery measured number of these pages comes from the run below.\n",
+        "# About this run\n\nEvery measured number of these pages comes from the run below. A dash "
+        "stands for what was not recorded.\n",
         _table("Run", facts),
-        _table("Device", run.device),
-        _table("Profile in force", run.profile),
-        _table("Versions", run.packages),
+        *layers,
+        _table("Changed on the way from the request to the live object", changed),
         _table("Seconds by experiment", timings),
     ]
     return "\n".join(parts)
+
+
+def _in_force(run: record.RunRecord, *, layer: str) -> dict[str, object]:
+    """Return a layer's fields with the values that counted."""
+    stated = (name for name, _ in run.all_stated() if name.startswith(f"{layer}."))
+    return {name.partition(".")[2]: run.in_force(name) for name in stated}
 
 
 def _elapsed(section: object) -> object:
@@ -172,7 +186,9 @@ def _cell(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_cell(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_cell(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(_cell(item) for item in value) or "none"
     return str(value).replace("|", "\\|")
 
 

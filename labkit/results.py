@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -41,19 +41,8 @@ SCRATCH = "results/scratch"
 # A chapter's notebooks run in processes of their own; they may write where their chapter writes.
 OWNER_VARIABLE = "LABKIT_RUN_OWNER"
 
-_RUN_FIELDS = (
-    "id",
-    "status",
-    "started_utc",
-    "finished_utc",
-    "elapsed_s",
-    "model",
-    "prompts_digest",
-    "commit",
-    "python",
-    "packages",
-    "device",
-)
+_MADE = (RESULTS_NAME, JOURNAL_NAME, "executed/[0-9][0-9]_*.ipynb", "records/**/*", "replay/*")
+"""What of a run's folder its record vouches for."""
 
 
 def resolve_run_dir(run_dir: str | Path) -> Path:
@@ -256,18 +245,68 @@ class RunFolder:
 
     def write_run(self, run: record.RunRecord) -> None:
         """Replace the summary of the run's record."""
-        full = run.to_json()
-        summary = {key: full[key] for key in _RUN_FIELDS}
-        self._write({**self.read(), "run": {**summary, "profile": run.profile.get("name")}})
+        self._write({**self.read(), "run": _summary(run)})
 
-    def amend_run(self, **changes: object) -> None:
-        """Add to the record, and to its summary, what became known while the run went on."""
-        self.write_run(record.amend_record(self.path, **changes))
+    def observe(self, **changes: object) -> None:
+        """Add to the record, and to its summary, what became known while the run went on.
+
+        Args:
+            **changes: See `labkit.record.observe`.
+        """
+        self.write_run(record.observe(self.path, **changes))
+
+    def start(
+        self,
+        *,
+        command: str,
+        profile: Mapping[str, object],
+        parameters_passed: Mapping[str, object] | None = None,
+    ) -> record.RunRecord:
+        """Write the record that says a run has started, and its summary."""
+        started = record.start_record(
+            self.path, command=command, profile=profile, parameters_passed=parameters_passed
+        )
+        self.write_run(started)
+        return started
+
+    def finish(self, *, failure: BaseException | None = None) -> None:
+        """Write how the run ended, and the digests of the files that it made."""
+        ended = record.end_record(self.path, failure=failure)
+        # The results first: the record holds the digest of what they finally are.
+        self.write_run(ended)
+        found = {path for pattern in _MADE for path in self.path.glob(pattern) if path.is_file()}
+        record.seal_record(self.path, ended, files=_whole(found))
 
     def _write(self, results: Mapping[str, object]) -> None:
         text = dump_json(results, what=RESULTS_NAME)
         check_results(json.loads(text), source=shown(self.results_path))
         write_atomically(self.results_path, text)
+
+
+def _whole(paths: Iterable[Path]) -> list[Path]:
+    """Leave out the notebooks that failed, which a later call replaces, and what is hidden."""
+    kept = (path for path in paths if not path.name.startswith("."))
+    return [path for path in kept if not path.name.endswith(".failed.ipynb")]
+
+
+def _summary(run: record.RunRecord) -> dict[str, object]:
+    """Return what results.json says of its run; the record says it in full."""
+    profile = run.in_force("evaluation.profile")
+    model = {
+        "name": run.in_force("identity.model") or run.stated("identity.model").requested,
+        "revision": run.in_force("identity.revision"),
+        "digest": run.in_force("identity.checkpoint"),
+    }
+    return {
+        "id": run.id,
+        "status": run.status,
+        "started_utc": run.started_utc,
+        "finished_utc": run.finished_utc,
+        "elapsed_s": run.elapsed_s,
+        "profile": profile.get("name") if isinstance(profile, dict) else None,
+        "model": model,
+        "prompts_digest": run.in_force("identity.prompts"),
+    }
 
 
 @contextmanager
@@ -286,13 +325,10 @@ def recorded_run(
         if folder.joined:
             yield folder
             return
-        started = record.start_record(
-            folder.path, command=command, profile=profile, parameters_passed=parameters_passed
-        )
-        folder.write_run(started)
+        folder.start(command=command, profile=profile, parameters_passed=parameters_passed)
         try:
             yield folder
         except BaseException as error:
-            folder.write_run(record.finish_record(folder.path, failure=error))
+            folder.finish(failure=error)
             raise
-        folder.write_run(record.finish_record(folder.path))
+        folder.finish()

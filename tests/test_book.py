@@ -30,8 +30,13 @@ def make_run(root: Path, name: str, *, command: str = "chapter") -> Path:
 
 def finish_at(folder: Path, time_utc: str) -> None:
     """Set when a run ended."""
+    restate(folder, started_utc=time_utc, finished_utc=time_utc)
+
+
+def restate(folder: Path, **changes: object) -> None:
+    """Change fields of a run's record."""
     file = folder / "record.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "finished_utc": time_utc}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
 def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
@@ -48,7 +53,8 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
     assert f"| Run | {run.id} |" in page
     assert "| admission | 1.25 |" in page
     assert "| fingerprints | 1.25 |" in page
-    assert f"| labkit | {run.packages['labkit']} |" in page
+    assert f"| torch | {run.in_force('substrate.torch')} |" in page
+    assert "| window | – |" in page
 
 
 def test_a_run_that_executed_nothing_is_refused(tmp_path: Path) -> None:
@@ -113,10 +119,10 @@ def test_a_run_that_is_not_whole_is_refused(tmp_path: Path, lacks: str, said: st
     old = tmp_path / "book" / "run" / "old.ipynb"
     old.parent.mkdir(parents=True)
     old.write_text("{}")
-    file = folder / ("record.json" if lacks == "status" else "results.json")
+    file = folder / "results.json"
     stored = json.loads(file.read_text())
     if lacks == "status":
-        file.write_text(json.dumps({**stored, "status": "started"}))
+        restate(folder, status="started", finished_utc=None, elapsed_s=None, artefacts=[])
     elif lacks == "section":
         file.write_text(json.dumps({**stored, "fallbacks": None}))
     elif lacks == "results":

@@ -15,7 +15,7 @@ from support import Python, read_cases
 
 from labkit.errors import ResultsError, RunError
 from labkit.files import first_not_finite
-from labkit.record import read_record
+from labkit.record import check_artefacts, read_record
 from labkit.results import (
     OWNER_VARIABLE,
     SECTIONS,
@@ -185,12 +185,15 @@ def test_a_run_is_recorded_before_during_and_after(tmp_path: Path) -> None:
     with recorded_run(tmp_path, command="admission", profile={"name": "quick"}) as folder:
         assert read_record(tmp_path).status == "started"
         assert folder.read()["run"]["status"] == "started"
-        folder.amend_run(prompts_digest="abc")
+        folder.observe(observed={"identity.prompts": "abc"})
 
     run = read_results(tmp_path)["run"]
     assert run["status"] == "finished"
     assert run["profile"] == "quick"
     assert run["prompts_digest"] == "abc"
+    (made,) = read_record(tmp_path).artefacts
+    assert made.path == "results.json"
+    assert check_artefacts(read_record(tmp_path), tmp_path) == []
 
 
 def test_a_failed_run_is_recorded_with_its_cause(tmp_path: Path) -> None:

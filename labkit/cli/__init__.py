@@ -20,6 +20,7 @@ from labkit.cli import (
     fingerprints,
     models,
     preservation,
+    record,
 )
 from labkit.errors import EXIT_BAD_INPUT, LabError
 
@@ -37,12 +38,14 @@ _COMMANDS = (
     capacity,
     cost,
     chapter,
+    record,
     models,
 )
 
 _EPILOG = """\
 exit status: 0 it holds, 1 it does not (a request is rejected, a declared fact is contradicted,
-a runtime row is not preserving), 2 it could not be answered: the message says what to mend.
+a runtime row is not preserving, two records are not shown to be of one artefact), 2 it could not
+be answered: the message says what to mend.
 
 example: labkit fingerprints path/to/config.json
 """

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from labkit.backends.observing import observe_prompts, observe_run, resolve_model
 from labkit.backends.transformers_stack import TransformersStack
 from labkit.errors import KnobError, PromptError
 from labkit.experiments._measuring import as_prompts, measure
@@ -20,10 +21,19 @@ from labkit.knobs import Option, parse_option, preservation_table
 from labkit.knobs.registry import require_distinct
 from labkit.profiles import Profile
 from labkit.progress import Progress, tell
-from labkit.record import describe_device
+from labkit.record import substrate
 from labkit.results import recorded_run
 
 SECTION = "preservation"
+_CONTRACT = {
+    "execution.decoding": "greedy, of equal logits the lowest id",
+    "execution.truncation": "none; a prompt that does not fit is refused",
+    "execution.seeds": {"bootstrap": 0},
+    "evaluation.extractor": "none",
+    "evaluation.scorer": "none",
+    "evaluation.metric": "rounding ratio, growth over precisions, first divergence",
+    "evaluation.uncertainty": "bootstrap over prompts",
+}
 
 
 def run(
@@ -78,7 +88,7 @@ def run(
     ) as folder:
         measured = _measure(settings, options, own, folder=folder.path, progress=progress)
         folder.write_section(SECTION, measured.section)
-        folder.amend_run(**measured.learned)
+        folder.observe(**measured.learned)
         shutil.rmtree(folder.path / "work", ignore_errors=True)
     return measured.section
 
@@ -145,15 +155,21 @@ def _measure(
     )
     passages = own if own is not None else load_passages(profile.prompts)
     prompts = as_prompts(stack, passages, profile, whole=own is not None)
+    # The plain run: an option's own changes stand in its row.
+    plain = observe_run(stack.backend(profile.dtype), prompts[0].ids)
     journal = Journal(folder / "journal.jsonl")
     section = measure(
         stack, profile, prompts, options, journal=journal, work=folder / "work", progress=progress
     )
     learned: dict[str, object] = {
-        "model": stack.identity,
-        "prompts_digest": passages_digest(passages),
-        "device": describe_device(),
-        "seeds": {"bootstrap": 0},
+        "observed": {
+            **plain,
+            **substrate(),
+            **observe_prompts([p.text for p in passages], [p.ids for p in prompts]),
+            "identity.prompts": passages_digest(passages),
+            **_CONTRACT,
+        },
+        "resolved": resolve_model(stack.described) | {"execution.steps": profile.steps},
         "journal_problems": journal.problems,
     }
     return _Measured(section=section, learned=learned)

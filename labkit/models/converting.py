@@ -20,7 +20,9 @@ def convert_gguf(gguf: Path, folder: Path) -> None:
 
     where = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     with quiet_transformers():
-        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float16)
+        loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            **where, dtype=torch.float16
+        )
         tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
         settings = loaded.config.to_dict()
         for key in ("quantization_config", "_model_name_or_path", "_name_or_path"):

@@ -1,0 +1,183 @@
+"""`labkit record`: show, validate, compare and name the records of runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
+from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS
+
+if TYPE_CHECKING:
+    from labkit.record import Measured, RunRecord
+
+_SHOWN = 60  # characters of a value in a table
+
+
+def add_to(subparsers: Subparsers) -> None:
+    """Add the subcommand with its own."""
+    parser = add_command(
+        subparsers,
+        "record",
+        summary="Show, validate, compare or name the record of a run.",
+        example="labkit record diff results/published-cpu results/published-quick",
+    )
+    own = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add(
+        own,
+        "show",
+        summary="Print every field of a record with its stages.",
+        execute=_show,
+    )
+    _add(
+        own,
+        "validate",
+        summary="Check a record, and that its files are those it vouches for.",
+        execute=_validate,
+    )
+    identity = _add(
+        own,
+        "identity",
+        summary="Print the digest over the fields that are not function-preserving.",
+        execute=_identity,
+    )
+    _add_verdicts(identity)
+    diff = _add(
+        own,
+        "diff",
+        summary="Say of each field in which two records differ what the difference changes.",
+        execute=_diff,
+        runs=("first", "second"),
+    )
+    _add_verdicts(diff)
+
+
+def _add(
+    subparsers: Subparsers,
+    name: str,
+    *,
+    summary: str,
+    execute: Any,
+    runs: tuple[str, ...] = ("run",),
+) -> argparse.ArgumentParser:
+    folders = " ".join(["results/published-cpu", "results/published-quick"][: len(runs)])
+    example = f"labkit record {name} {folders}"
+    parser = add_command(subparsers, name, summary=summary, example=example)
+    for run in runs:
+        parser.add_argument(run, type=Path, metavar="RUN", help="a run's folder, or a record.json")
+    add_json_option(parser)
+    parser.set_defaults(execute=execute)
+    return parser
+
+
+def _add_verdicts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--verdicts",
+        type=Path,
+        metavar="RESULTS",
+        help="results with a preservation section (default: the published cpu run's)",
+    )
+
+
+def _measured(chosen: Path | None) -> Measured:
+    """Return the verdicts chosen, else the published ones, else none, which the output says."""
+    from labkit.files import find_root
+    from labkit.record import NOTHING_MEASURED, read_measured
+
+    if chosen is not None:
+        return read_measured(chosen)
+    published = find_root() / "results" / "published-cpu" / "results.json"
+    return read_measured(published) if published.is_file() else NOTHING_MEASURED
+
+
+def _read(path: Path) -> RunRecord:
+    from labkit.record import read_record
+
+    return read_record(path)
+
+
+def _show(args: argparse.Namespace) -> int:
+    record = _read(args.run)
+    if args.json:
+        print_json(record.to_json())
+        return EXIT_HOLDS
+    print(f"{record.id}: {record.status}, {record.command}, from {record.started_utc}")
+    if record.failure:
+        print(f"failure: {record.failure['type']}: {record.failure['message']}")
+    rows = [
+        {"field": name, **{s: _short(getattr(stated, s)) for s in _STAGES}}
+        for name, stated in record.all_stated()
+    ]
+    print_table(rows, {"field": "field", **{stage: stage for stage in _STAGES}})
+    print(f"changed on the way: {', '.join(c.field for c in record.changes) or 'nothing seen'}")
+    for item in record.artefacts:
+        print(f"artefact {item.path}: {item.size_bytes:,} bytes, sha256 {item.sha256}")
+    return EXIT_HOLDS
+
+
+_STAGES = ("requested", "resolved", "observed")
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from labkit.record import check_artefacts
+
+    record = _read(args.run)
+    folder = args.run if args.run.is_dir() else args.run.parent
+    faults = check_artefacts(record, folder)
+    if args.json:
+        print_json({"id": record.id, "artefacts": len(record.artefacts), "faults": faults})
+    else:
+        print("\n".join([f"{record.id}: a valid record of {len(record.artefacts)} files", *faults]))
+    return EXIT_DOES_NOT_HOLD if faults else EXIT_HOLDS
+
+
+def _identity(args: argparse.Namespace) -> int:
+    from labkit.record import identify
+
+    found = identify(_read(args.run), _measured(args.verdicts))
+    if args.json:
+        print_json(found.to_json())
+    else:
+        print(found.sha256)
+        rows = [{"field": name, "value": _short(value)} for name, value in found.fields.items()]
+        print_table(rows, {"field": "field", "value": "value in force"})
+        print(f"verdicts: {found.verdicts}")
+        if found.missing:
+            print(f"not whole, as these were not recorded: {', '.join(found.missing)}")
+    return EXIT_DOES_NOT_HOLD if found.missing else EXIT_HOLDS
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from labkit.record import SAME_ARTEFACT, diff_records
+
+    found = diff_records(_read(args.first), _read(args.second), _measured(args.verdicts))
+    if args.json:
+        print_json(found.to_json())
+    else:
+        print(found.outcome)
+        rows = [
+            {
+                "effect": item.effect,
+                "field": item.field,
+                "first": _short(item.left),
+                "second": _short(item.right),
+                "reason": item.reason,
+            }
+            for item in found.differences
+        ]
+        if rows:
+            print_table(rows, {key: key for key in rows[0]})
+        print(f"not recorded by either: {', '.join(found.not_compared) or 'nothing'}")
+        print(f"verdicts: {found.verdicts}")
+    return EXIT_HOLDS if found.outcome == SAME_ARTEFACT else EXIT_DOES_NOT_HOLD
+
+
+def _short(value: object) -> str | None:
+    """Return a value as one short text; what was not recorded stays None."""
+    if value is None:
+        return None
+    from labkit.files import canonical_json
+
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
