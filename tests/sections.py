@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labkit.experiments import capacity_and_cost as computed
 from labkit.results import load_schema
 
 STEPS = 48
@@ -360,3 +361,8 @@ def verdicts() -> dict[str, Any]:
                 }
             )
     return {"rows": rows}
+
+
+def capacity_and_cost() -> dict[str, Any]:
+    """Compute the section of capacity and cost; it follows from files and takes no run."""
+    return computed.run("quick", None)

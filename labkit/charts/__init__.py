@@ -3,6 +3,13 @@
 The charts are Altair's; `enable()` makes them show in JupyterLab and in the book with no network.
 """
 
+from labkit.charts.capacity import (
+    capacity_growth,
+    capacity_table,
+    comparison_table,
+    context_table,
+    printed_table,
+)
 from labkit.charts.fingerprints import cache_growth
 from labkit.charts.matrices import admission_matrix, fallback_matrix
 from labkit.charts.numbers import glue_numbers, numbers_of
@@ -34,6 +41,10 @@ __all__ = [
     "answers_table",
     "boundary",
     "cache_growth",
+    "capacity_growth",
+    "capacity_table",
+    "comparison_table",
+    "context_table",
     "convergence",
     "enable",
     "fallback_matrix",
@@ -45,6 +56,7 @@ __all__ = [
     "mimebundle",
     "numbers_of",
     "preservation_table",
+    "printed_table",
     "release_changes",
     "release_matrix",
     "rounding_ratios",

@@ -93,7 +93,9 @@ class Recomputed:
     @property
     def shown(self) -> str:
         """Ours, with one digit more than was printed, so that rounding can be seen."""
-        return f"{float(self.ours.value):,.{_decimals(self.figure.printed) + 1}f}"
+        digits = _decimals(self.figure.printed)
+        whole = self.ours.value.denominator == 1 and not digits
+        return f"{float(self.ours.value):,.{0 if whole else digits + 1}f}"
 
 
 def recompute(figure: PrintedFigure) -> Recomputed:
