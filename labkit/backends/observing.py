@@ -77,7 +77,8 @@ def observe_rope(model: Any) -> object:
     if not found:
         return "none"
     kinds = sorted({str(getattr(module, "rope_type", "default")) for module in found})
-    frequencies = [module.inv_freq.detach().to("cpu", torch.float64).tolist() for module in found]
+    # Six digits: processors differ in the last bits of a power, and no scaling is that small.
+    frequencies = [[float(f"{f:.5e}") for f in module.inv_freq.tolist()] for module in found]
     scaling = [float(getattr(module, "attention_scaling", 1.0)) for module in found]
     settings = getattr(getattr(found[0], "config", None), "rope_parameters", None)
     factor = settings.get("factor") if isinstance(settings, dict) else None

@@ -1,4 +1,4 @@
-"""`labkit record`: show, validate, compare and name the records of runs."""
+"""`labkit record`: show, check, compare, name and export the records of runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
-from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS
+from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RunError
 
 if TYPE_CHECKING:
-    from labkit.record import Measured, RunRecord
+    from collections.abc import Sequence
+
+    from labkit.audit import Finding
+    from labkit.record import Difference, Measured, RunRecord
 
 _SHOWN = 60  # characters of a value in a table
 
@@ -20,7 +23,7 @@ def add_to(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "record",
-        summary="Show, validate, compare or name the record of a run.",
+        summary="Show, check, compare, name or export the record of a run.",
         example="labkit record diff results/published-cpu results/published-quick",
     )
     own = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -51,6 +54,39 @@ def add_to(subparsers: Subparsers) -> None:
         runs=("first", "second"),
     )
     _add_verdicts(diff)
+    _add(
+        own,
+        "preflight",
+        summary="List what a run's folder lacks before its numbers can be read.",
+        execute=_preflight,
+    )
+    _add(
+        own,
+        "gates",
+        summary="Ask the gates of a run that failed or looks wrong, one after another.",
+        execute=_gates,
+    )
+    route = _add(
+        own,
+        "route",
+        summary="Compare the fields of two records that a symptom points to first.",
+        execute=_route,
+        runs=("first", "second"),
+        more="--symptom 'greedy output differs'",
+    )
+    route.add_argument("--symptom", required=True, metavar="WORDS", help="what was noticed")
+    _add_verdicts(route)
+    export = _add(
+        own,
+        "export",
+        summary="Write a run as a Process Run Crate, or print it as an OpenTelemetry span.",
+        execute=_export,
+        more="--as opentelemetry",
+    )
+    export.add_argument("--as", dest="form", required=True, choices=("ro-crate", "opentelemetry"))
+    export.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="the crate's folder, still empty"
+    )
 
 
 def _add(
@@ -60,9 +96,10 @@ def _add(
     summary: str,
     execute: Any,
     runs: tuple[str, ...] = ("run",),
+    more: str = "",
 ) -> argparse.ArgumentParser:
     folders = " ".join(["results/published-cpu", "results/published-quick"][: len(runs)])
-    example = f"labkit record {name} {folders}"
+    example = f"labkit record {name} {folders} {more}".rstrip()
     parser = add_command(subparsers, name, summary=summary, example=example)
     for run in runs:
         parser.add_argument(run, type=Path, metavar="RUN", help="a run's folder, or a record.json")
@@ -156,21 +193,80 @@ def _diff(args: argparse.Namespace) -> int:
         print_json(found.to_json())
     else:
         print(found.outcome)
-        rows = [
-            {
-                "effect": item.effect,
-                "field": item.field,
-                "first": _short(item.left),
-                "second": _short(item.right),
-                "reason": item.reason,
-            }
-            for item in found.differences
-        ]
-        if rows:
-            print_table(rows, {key: key for key in rows[0]})
+        _print_differences(found.differences, otherwise="no field differs")
         print(f"not recorded by either: {', '.join(found.not_compared) or 'nothing'}")
         print(f"verdicts: {found.verdicts}")
     return EXIT_HOLDS if found.outcome == SAME_ARTEFACT else EXIT_DOES_NOT_HOLD
+
+
+def _preflight(args: argparse.Namespace) -> int:
+    from labkit.audit import preflight
+
+    return _report(preflight(args.run), as_json=args.json)
+
+
+def _gates(args: argparse.Namespace) -> int:
+    from labkit.audit import pass_gates
+
+    return _report(pass_gates(args.run), as_json=args.json)
+
+
+def _report(findings: Sequence[Finding], *, as_json: bool) -> int:
+    if as_json:
+        print_json([item.to_json() for item in findings])
+    else:
+        print_table(
+            [item.to_json() for item in findings],
+            {"name": "check", "stage": "stage", "answer": "answer", "found": "found"},
+        )
+    holds = all(item.answer == "holds" for item in findings)
+    return EXIT_HOLDS if holds else EXIT_DOES_NOT_HOLD
+
+
+def _route(args: argparse.Namespace) -> int:
+    from labkit.audit import route
+
+    found = route(_read(args.first), _read(args.second), args.symptom, _measured(args.verdicts))
+    if args.json:
+        print_json(found.to_json())
+        return EXIT_HOLDS
+    print(f"{found.symptom}: a difference is where to look first, and no cause yet")
+    _print_differences(found.first, otherwise="nothing differs where one looks first")
+    print(f"alike: {', '.join(found.alike) or 'nothing'}")
+    print(f"not known, as not recorded by both: {', '.join(found.unknown) or 'nothing'}")
+    print(f"not in any record, compare by hand: {'; '.join(found.elsewhere)}")
+    _print_differences(found.then, otherwise="nothing differs elsewhere")
+    return EXIT_HOLDS
+
+
+def _print_differences(differences: Sequence[Difference], *, otherwise: str) -> None:
+    rows = [
+        {
+            "effect": item.effect,
+            "field": item.field,
+            "first": _short(item.left),
+            "second": _short(item.right),
+            "reason": item.reason,
+        }
+        for item in differences
+    ]
+    if rows:
+        print_table(rows, {key: key for key in rows[0]})
+    else:
+        print(otherwise)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from labkit import exports
+
+    if args.form == "opentelemetry":
+        print_json(exports.as_span(_read(args.run)))
+        return EXIT_HOLDS
+    if args.out is None:
+        raise RunError("A crate needs a folder: got --out=None. Name an empty one with --out.")
+    written = exports.write_crate(args.run, args.out)
+    print_json({"crate": str(written)}) if args.json else print(written)
+    return EXIT_HOLDS
 
 
 def _short(value: object) -> str | None:
