@@ -81,7 +81,7 @@ def lacks_of(run_dir: Path) -> list[str]:
 
 
 def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
-    """Copy a run's executed notebooks, and a page about the run, to where the book reads them.
+    """Copy a run's notebooks, results and a page about the run to where the book reads them.
 
     Raises:
         RunError: If the run lacks a notebook or a section, or did not end well; each is named,
@@ -106,6 +106,7 @@ def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
     stage.mkdir(parents=True)
     for path in notebooks:
         shutil.copyfile(path, stage / path.name)
+    shutil.copyfile(run_dir / RESULTS_NAME, stage / RESULTS_NAME)
     write_atomically(stage / "about_this_run.md", page)
     return stage
 
@@ -202,6 +203,9 @@ def build_book(*, root: Path | None = None) -> Path:
         RunError: If the build fails, with its warnings and the end of its log.
     """
     top = root or find_root()
+    # Sphinx warns, and so fails, where a file of ours has changed since the site was built last.
+    for path in (top / "book/_static").glob("*"):
+        (top / SITE / "_static" / path.name).unlink(missing_ok=True)
     flags = ["--all", "-W", "-n", "--keep-going"]
     command = [sys.executable, "-c", _CALL, "build", ".", *flags]
     done = subprocess.run(

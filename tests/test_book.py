@@ -47,7 +47,11 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
     old.write_text("{}")
     stage = book.stage_run(folder, root=tmp_path)
 
-    assert sorted(path.name for path in stage.iterdir()) == [*NOTEBOOKS, "about_this_run.md"]
+    assert sorted(path.name for path in stage.iterdir()) == [
+        *NOTEBOOKS,
+        "about_this_run.md",
+        "results.json",
+    ]
     page = (stage / "about_this_run.md").read_text()
     run = read_record(folder)
     assert f"| Run | {run.id} |" in page

@@ -129,7 +129,7 @@ def test_chart_moves_with_its_results(ours: None) -> None:
 def test_zero_change_has_a_place_and_says_zero(ours: None) -> None:
     """A logit change of exactly zero is drawn on the lowest line and keeps its value."""
     spec = stored(charts.boundary(sections.preservation()))
-    points = rows_in(spec, spec)
+    points = rows_in(spec, spec["vconcat"][0])
     zeros = [point for point in points if point["logit_change"] == 0]
 
     assert len(zeros) == sections.PROMPTS
@@ -155,7 +155,7 @@ def test_histogram_counts_every_step(ours: None) -> None:
     section = sections.preservation()
     section["baseline"]["margins"][0][:2] = [0.0, 0.0]
     spec = stored(charts.margins(section))
-    bins = rows_in(spec, spec["vconcat"][0])
+    bins = rows_in(spec, spec["vconcat"][0]["layer"][0])
 
     assert sum(place["steps"] for place in bins) == sections.PROMPTS * sections.STEPS
     assert bins[0]["from"] == 0.01

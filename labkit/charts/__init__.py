@@ -3,6 +3,7 @@
 The charts are Altair's; `enable()` makes them show in JupyterLab and in the book with no network.
 """
 
+from labkit.charts.boundary import boundary
 from labkit.charts.capacity import (
     capacity_growth,
     capacity_table,
@@ -11,12 +12,12 @@ from labkit.charts.capacity import (
     printed_table,
 )
 from labkit.charts.fingerprints import cache_growth
+from labkit.charts.margins import margins
 from labkit.charts.matrices import admission_matrix, fallback_matrix
 from labkit.charts.numbers import glue_numbers, numbers_of
-from labkit.charts.preservation import boundary, margins
 from labkit.charts.printed import save_convergence
 from labkit.charts.releases import release_changes, release_matrix
-from labkit.charts.renderer import MIME, enable, mimebundle
+from labkit.charts.renderer import MIME, as_stored, enable, mimebundle
 from labkit.charts.rounding import convergence, rounding_ratios
 from labkit.charts.source import SourceFigure, load_reference, side_by_side
 from labkit.charts.tables import (
@@ -39,6 +40,7 @@ __all__ = [
     "allocation_counts",
     "allocation_table",
     "answers_table",
+    "as_stored",
     "boundary",
     "cache_growth",
     "capacity_growth",

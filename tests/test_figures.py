@@ -1,0 +1,80 @@
+"""The live figures of the book, and the tables behind its charts."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+import sections
+from support import ROOT
+
+from labkit import charts, sphinx_figures
+from labkit.charts.behind import tables_behind
+from labkit.errors import LabError
+
+
+@pytest.fixture
+def stage() -> Path:
+    """Return the folder of a published run, whose results a book shows."""
+    return ROOT / "results/published-quick"
+
+
+def cells(html: str) -> list[list[str]]:
+    """Return the cells of a table by row."""
+    rows = re.findall(r"<tr>(.*?)</tr>", html)
+    return [[unescape(c) for c in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
+
+
+def test_the_table_behind_has_each_run_once() -> None:
+    """Each mark of the boundary figure is a row with what its tooltip says, in its order."""
+    section = sections.preservation()
+    head, *rows = cells(tables_behind(charts.as_stored(charts.boundary(section))))
+
+    assert head[:4] == ["option", "kind", "prompt", "outcome"]
+    assert [row[2] for row in rows] == [run["prompt"] for run in section["runs"]]
+    assert {row[3] for row in rows} == {"identical", "diverged"}
+
+
+def test_the_table_behind_says_nothing_for_what_is_not_there() -> None:
+    """What a row lacks is a dash, text is escaped, and a number stays short."""
+    spec = {
+        "data": {"values": [{"a": None, "b": "<i>", "c": 0.123456, "d": True, "e": 12345}]},
+        "encoding": {"tooltip": [{"field": key} for key in "abcde"]},
+    }
+
+    assert cells(tables_behind(spec))[1] == ["–", "<i>", "0.1235", "yes", "12,345"]
+
+
+def test_a_chart_without_tooltips_has_no_table() -> None:
+    """Where pointing finds nothing there is nothing to list."""
+    assert tables_behind({"mark": "bar", "data": {"values": [{"a": 1}]}}) == ""
+
+
+@pytest.mark.parametrize("name", ["boundary", "margins", "cache"])
+def test_a_figure_of_charts_has_words_and_a_table(stage: Path, name: str) -> None:
+    """A live figure made of charts has a text alternative and its table."""
+    html = sphinx_figures.render(name, stage=stage)
+
+    assert 'class="labkit-chart" role="figure" aria-label="' in html
+    assert '<details class="labkit-table">' in html
+
+
+def test_each_probe_opens_to_its_evidence() -> None:
+    """Each probe is a row with its outcome, and what it holds is escaped text, not markup."""
+    section = sections.fallbacks()
+    section["rows"][0] |= {"said": "<script>no</script>"}
+    html = sphinx_figures.figure_named("probes").render({"fallbacks": section})
+    outcomes = [row["outcome"] for row in section["rows"]]
+    shown = re.findall(r'data-outcome="(\w*)"><span class="visually-hidden">this run', html)
+
+    assert sorted(shown) == sorted(outcomes)
+    assert html.count('<details class="labkit-probe">') == len(outcomes)
+    assert "&lt;script&gt;no&lt;/script&gt;" in html
+
+
+def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:
+    """A page that asks for a figure that is not there is told which are."""
+    with pytest.raises(LabError, match=r"a live figure must be one of boundary, .*; got 'plot'"):
+        sphinx_figures.render("plot", stage=tmp_path)
