@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sections
@@ -72,6 +74,48 @@ def test_each_probe_opens_to_its_evidence() -> None:
     assert sorted(shown) == sorted(outcomes)
     assert html.count('<details class="labkit-probe">') == len(outcomes)
     assert "&lt;script&gt;no&lt;/script&gt;" in html
+
+
+def readable() -> dict[str, Any]:
+    """Make a preservation section whose differences have their texts."""
+    section = sections.preservation()
+    for run in section["runs"]:
+        run["context"] = (
+            None
+            if run["identical"]
+            else {
+                "before": "Once upon",
+                "baseline_after": " time </script>",
+                "variant_after": " while",
+                "candidates": [
+                    {"token": " the", "baseline": 9.5, "variant": 9.25},
+                    {"token": " a", "baseline": 9.0, "variant": 9.75},
+                ],
+            }
+        )
+    return section
+
+
+def test_the_reader_holds_each_difference_inert() -> None:
+    """Each run that left the baseline is an entry, and no text of a model can end the block."""
+    section = readable()
+    html = sphinx_figures.figure_named("reader").render({"preservation": section})
+    block = re.search(r'<script type="application/json">(.*?)</script>', html, re.S)
+
+    assert block is not None
+    entries = json.loads(block[1])
+    assert len(entries) == sum(not run["identical"] for run in section["runs"])
+    assert entries[0]["baseline_after"] == " time </script>"
+
+
+def test_the_reader_says_why_there_is_nothing_to_read() -> None:
+    """A run recorded without texts, and one in which nothing parted, are told apart."""
+    render = sphinx_figures.figure_named("reader").render
+    old = sections.preservation()
+    same = {**old, "runs": [run for run in old["runs"] if run["identical"]]}
+
+    assert "recorded before the texts" in render({"preservation": old})
+    assert "No run left the baseline" in render({"preservation": same})
 
 
 def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:

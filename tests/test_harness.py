@@ -29,6 +29,7 @@ from labkit.harness import (
     summarise_knob,
 )
 from labkit.harness.compare import (
+    OWN_TOKENS,
     centred_difference,
     distance_rms,
     kl_divergence,
@@ -183,6 +184,33 @@ def test_a_flip_is_described_from_the_baseline() -> None:
     assert run.rank == 1 + falling.index(run.variant_token)
     assert run.margin_at_divergence == pytest.approx(base.trace.margins[at], rel=1e-5)
     assert not run.arithmetic_decides
+
+
+def test_the_best_tokens_of_both_are_kept_where_they_part() -> None:
+    """The candidates hold both winners, each side's best first in its own logits."""
+    toy = ToyBackend()
+    base = baseline_of(toy, ToyBackend(dtype="float64"), [3, 4], "p")
+    run = compare(dataclasses.replace(toy, drift=0.7), [base], go_on=False)[0]
+    of_baseline = dict(zip(run.candidates, run.baseline_logits, strict=True))
+    of_variant = dict(zip(run.candidates, run.variant_logits, strict=True))
+
+    assert max(of_baseline, key=of_baseline.__getitem__) == run.baseline_token
+    assert max(of_variant, key=of_variant.__getitem__) == run.variant_token
+    assert list(run.baseline_logits) == sorted(run.baseline_logits, reverse=True)
+    assert run.own_tokens == ()
+
+
+def test_a_variant_goes_on_with_its_own_tokens() -> None:
+    """It says what its own greedy run says from the first difference."""
+    toy = ToyBackend()
+    base = baseline_of(toy, ToyBackend(dtype="float64"), [3, 4], "p")
+    second = dataclasses.replace(toy, drift=0.7)
+    run = compare(second, [base])[0]
+    at = run.first_divergence
+    free = greedy(second, [3, 4], steps=len(base.trace.tokens)).tokens
+
+    assert at is not None
+    assert run.own_tokens == free[at : at + OWN_TOKENS]
 
 
 def test_the_runner_up_of_an_exact_tie_has_rank_two() -> None:

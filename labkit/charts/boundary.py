@@ -203,7 +203,7 @@ def said_in_context(run: Mapping[str, Any], who: str) -> str | None:
     context = run.get("context")
     if token is None or not context:
         return token
-    return f"{context['before'][-40:]}⟦{token}⟧{context[f'{who}_after'][:40]}"
+    return f"{context['before'][-40:]}⟦{token}⟧{(context[f'{who}_after'] or '')[:40]}"
 
 
 def _boundary_description(points: list[dict[str, Any]]) -> str:

@@ -212,13 +212,9 @@ def measure(
     rows = [_row(option, ran, casts.get(option.slug)) for option in options]
     main = ran.baselines[profile.dtype]
     margins = [main[prompt.name].trace.margins for prompt in prompts]
-
-    def decode(token: int) -> str:
-        return stack.decode([token])
-
     return {
         "rows": rows,
-        "runs": [row for o in options for row in run_rows(o, ran.lanes[o.slug], decode)],
+        "runs": [row for o in options for row in run_rows(o, ran.lanes[o.slug], stack.decode)],
         "lanes": [row for o in options for row in lane_rows(o, ran.lanes[o.slug])],
         "baseline": _describe_baseline(profile, margins),
         "summary": summarise(rows, margins),
