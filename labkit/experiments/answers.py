@@ -32,6 +32,7 @@ class Answer:
         rule: The rule that must answer where the stack substitutes something.
         premise: Facts that the probe itself plants, by name.
         learned: Facts that the probe's evidence holds: their names, and where they stand.
+        report: Where users reported the behaviour, if the probe comes from a report.
     """
 
     probe: str
@@ -40,6 +41,7 @@ class Answer:
     rule: str
     premise: RuntimeFacts
     learned: Mapping[str, str]
+    report: str | None
 
 
 def run(
@@ -133,6 +135,7 @@ def read_answers() -> list[Answer]:
             rule=entry["rule"],
             premise=RuntimeFacts.from_json(entry.get("premise", {})),
             learned=entry.get("learned", {}),
+            report=entry.get("report"),
         )
         for entry in data["answers"]
     ]
@@ -149,6 +152,7 @@ def _row(row: Mapping[str, Any], answer: Answer, facts: RuntimeFacts) -> dict[st
         "substituted": row["substituted"],
         "decision": decision.outcome,
         "rule": answer.rule,
+        "report": answer.report,
         "answered": _answers(decision, answer.rule),
         "reasons": [reason.to_json() for reason in decision.reasons],
     }

@@ -6,9 +6,9 @@ from labkit.config_reading.family import Family
 
 LEARNED = Family(
     model_types=(
-        "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "git",
-        "megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "xlm-roberta",
-        "xlm-roberta-xl", "xmod",
+        "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie",
+        "git", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert",
+        "xlm-roberta", "xlm-roberta-xl", "xmod",
     ),
     positions="learned",
     missing_kv_heads="heads",
