@@ -225,6 +225,8 @@ def penalty_while_speculating(context: ProbeContext) -> Evidence:
 
 
 def _tokens(subject: Subject, **options: Any) -> list[int]:
+    """Generate a fixed number of tokens without a least length, which some releases refuse here."""
+    options = {"min_new_tokens": None, "eos_token_id": None, **options}
     output = subject.generate(subject.longer, **options)
     return subject.new_tokens(output, prompt_tokens=subject.longer.shape[1])
 
