@@ -44,6 +44,10 @@ class ProbeError(LabError):
     """A probe is unknown or its evidence is malformed."""
 
 
+class OutputsError(LabError):
+    """Frozen outputs cannot be read, scored, or paired with one another."""
+
+
 class ProfileError(LabError):
     """A profile or a notebook parameter is unknown, missing or of the wrong type."""
 
