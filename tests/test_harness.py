@@ -35,6 +35,7 @@ from labkit.harness.compare import (
     kl_divergence,
 )
 from labkit.harness.traces import NotFinite, top_two
+from labkit.harness.verdict import in_words
 
 STEPS = 8
 TOKENS = st.lists(st.integers(0, 5), max_size=8)
@@ -368,6 +369,15 @@ def test_a_sentence_states_its_numbers() -> None:
     assert found.growth is not None
     assert f"growth {found.growth}" in found.sentence
     assert "in float16" in found.sentence and "in float32" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.984, "0.98"), (-0.001, "0.00"), (12.34, "12.3"), (99.96, "100"), (41234.5, "41,200")],
+)
+def test_a_number_in_a_sentence_has_no_more_digits_than_it_earns(value: float, words: str) -> None:
+    """Two decimals near one, three digits above ten, and never a power of ten."""
+    assert in_words(value) == words
 
 
 def _run(prompt: str, at: int | None, margin: float | None = None) -> Run:

@@ -51,12 +51,16 @@ class Interval:
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{_rounded(self.value)} on one prompt"
-        return f"{_rounded(self.value)}, {_rounded(self.low)} to {_rounded(self.high)}"
+            return f"{in_words(self.value)} on one prompt"
+        return f"{in_words(self.value)}, {in_words(self.low)} to {in_words(self.high)}"
 
 
-def _rounded(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.2f}"  # adding zero turns -0.0 into 0.0
+def in_words(value: float) -> str:
+    """Return a number as a sentence states it: two decimals below ten, else three digits."""
+    if abs(value) < 10:
+        return f"{round(value, 2) + 0.0:.2f}"  # adding zero turns -0.0 into 0.0
+    shown = float(f"{value:.3g}")
+    return f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.3g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +216,7 @@ def _ratio_words(lane: Lane) -> str:
     ratio = lane.ratio()
     if ratio is None:
         return ""
-    return f"rounding ratio {ratio.value:,.4g} in {lane.precision}"
+    return f"rounding ratio {in_words(ratio.value)} in {lane.precision}"
 
 
 def summarise_knob(runs: Sequence[Run], *, steps: int) -> dict[str, Any]:
