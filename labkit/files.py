@@ -15,7 +15,7 @@ from pathlib import Path
 from labkit.errors import ResultsError, RunError
 
 _MARKS = ("pyproject.toml", "data", "notebooks")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)
 
 

@@ -77,6 +77,17 @@ def test_a_folder_loads_in_the_dtype_asked_for(folder: Path) -> None:
     assert not loaded.model.training
 
 
+def test_a_description_is_the_model_without_its_weights(folder: Path) -> None:
+    """What a finished run needs of a model is had without loading it, and is the same."""
+    loaded = models.load(str(folder))
+    described = models.describe(str(folder))
+
+    assert described.model is None
+    assert described.digest == loaded.digest
+    assert described.positions == loaded.model.config.max_position_embeddings
+    assert described.tokenizer.encode("a") == loaded.tokenizer.encode("a")
+
+
 def test_the_digest_moves_with_the_weights(folder: Path, tmp_path: Path) -> None:
     """A checkpoint with one other weight has another digest."""
     import shutil

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
@@ -35,11 +34,20 @@ class TransformersStack:
         self._kept: models.LoadedModel | None = None
         self._described: models.LoadedModel | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the model's name and not its weights: each process loads its own."""
+        return self.__dict__ | {"_kept": None, "_described": None}
+
     @property
     def described(self) -> models.LoadedModel:
-        """The model without its weights, which outlives `forget`."""
+        """The model without its weights, which outlives `forget`.
+
+        A run with nothing left to measure needs no more than this.
+        """
         if self._described is None:
-            self._described = replace(self.loaded, model=None)
+            self._described = models.describe(
+                self._model, dtype=self._dtype, device=self._device, revision=self._revision
+            )
         return self._described
 
     @property
@@ -66,8 +74,7 @@ class TransformersStack:
     @property
     def positions(self) -> int | None:
         """See `labkit.backends.Stack.positions`."""
-        limit: int | None = getattr(self.loaded.model.config, "max_position_embeddings", None)
-        return limit
+        return self.described.positions
 
     def encode(self, text: str) -> list[int]:
         """See `labkit.backends.Stack.encode`."""
@@ -96,7 +103,7 @@ class TransformersStack:
             "model": self.described.digest,
             "versions": versions,
             "loaded_as": self._dtype,
-            "device": str(self.loaded.model.device),
+            "device": str(torch.device(self._device)),
             "accelerator": describe_device().get("accelerator"),
             "processor": describe_device().get("processor"),
             "threads": torch.get_num_threads(),

@@ -47,6 +47,14 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("--table", metavar="NAME", help="a table of options: main, more or bits")
     parser.add_argument("--prompts", metavar="FILE", help='a .jsonl of {"text": "…"}, run whole')
     parser.add_argument("--steps", type=int, metavar="N", help="tokens generated after each prompt")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that measure options side by side, each with its share of the cores and a "
+        "model of its own: helps where one small model cannot keep all cores busy (default: 1)",
+    )
     parser.add_argument("--out", dest="run", metavar="FOLDER", help="the same as --run")
     parser.add_argument(
         "--from",
@@ -101,5 +109,6 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
             table=args.table,
             prompts=args.prompts,
             steps=args.steps,
+            jobs=args.jobs,
             progress=progress,
         )

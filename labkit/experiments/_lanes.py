@@ -7,10 +7,11 @@ the arrays are only needed while options are still to be run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from labkit.journal import Journal
 from labkit.knobs import Option, Prompt
 
 Tick = Callable[[str], None]
+Unit = tuple[list[Prompt], str, str]
+"""Prompts that run together, the name under which the journal holds them, and the digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +82,18 @@ class LaneRunner:
         self._work = work
         self._depends = depends
         self._tick = tick
+        self._told: set[str] = set()
         self.baselines: dict[str, Baseline] = {}
 
     @cached_property
     def backend(self) -> Backend:
         """The baseline, made on first use."""
         return self._stack.backend(self.size.precision)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker process needs: it measures, and leaves the journal alone."""
+        state = self.__dict__ | {"_journal": None, "_tick": None}
+        return {name: value for name, value in state.items() if name != "backend"}
 
     def close(self) -> None:
         """Drop the baseline."""
@@ -205,14 +214,18 @@ class LaneRunner:
 
     # ---- options ------------------------------------------------------------------------
 
-    def _option_units(self, option: Option) -> list[tuple[list[Prompt], str, str]]:
+    def _option_units(self, option: Option) -> list[Unit]:
         groups = option.groups(self.size.prompts_of(option))
         named = {"option": option.spelled, "knob": option.knob.home}
         return [(group, *self._unit(option.slug, group, **named)) for group in groups]
 
     def _is_measured(self, option: Option) -> bool:
+        return not self.missing(option)
+
+    def missing(self, option: Option) -> list[Unit]:
+        """Return the units of an option that the journal does not hold."""
         units = self._option_units(option)
-        return all(self._journal.has(unit, digest=digest) for _, unit, digest in units)
+        return [unit for unit in units if not self._journal.has(unit[1], digest=unit[2])]
 
     def run(self, option: Option) -> dict[str, Run]:
         """Run an option on its prompts, or read what the journal holds of it.
@@ -224,30 +237,46 @@ class LaneRunner:
             NotApplicable: If it has nothing to change in this model.
             NotApplied: If its effect cannot be seen in the live stack.
         """
-        units = self._option_units(option)
-        missing = [u for u in units if not self._journal.has(u[1], digest=u[2])]
-        if missing:
-            self._measure(option, missing)
+        for unit, digest, value in self.measured(option, self.missing(option)):
+            self.keep(unit, digest, value)
         runs: dict[str, Run] = {}
-        for group, unit, digest in units:
+        for _, unit, digest in self._option_units(option):
             stored = self._journal.value(unit, digest=digest)
-            if (group, unit, digest) not in missing:
-                self._tick(unit)
+            self._tell(unit)
             if "refused" in stored:
                 kind = NotApplicable if stored["refused"] == "NotApplicable" else NotApplied
                 raise kind(stored["why"])
             runs |= {run["prompt"]: Run.from_json(run) for run in stored["runs"]}
         return runs
 
-    def _measure(self, option: Option, units: list[tuple[list[Prompt], str, str]]) -> None:
+    def keep(self, unit: str, digest: str, value: dict[str, Any]) -> None:
+        """Put a measured unit into the journal, which one process writes."""
+        self._journal.append(unit, digest=digest, value=value)
+        self._tell(unit)
+
+    def _tell(self, unit: str) -> None:
+        if unit not in self._told:
+            self._told.add(unit)
+            self._tick(unit)
+
+    def measured(
+        self, option: Option, units: Sequence[Unit]
+    ) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Measure units of an option, and yield each one's name, digest and value.
+
+        A refusal is the value of all of them.
+
+        Raises:
+            NotFinite: If a logit is NaN or infinite, naming the option.
+        """
+        if not units:
+            return
         try:
             with option.applied(self.backend) as variant:
                 for group, unit, digest in units:
                     baselines = [self._opened(prompt) for prompt in group]
                     runs = compare(variant, baselines, expect=option.expected(group))
-                    value = {"runs": [run.to_json() for run in runs]}
-                    self._journal.append(unit, digest=digest, value=value)
-                    self._tick(unit)
+                    yield unit, digest, {"runs": [run.to_json() for run in runs]}
                 copied = self._stack.is_copy(variant, self.backend)
                 del variant
             if copied:
@@ -255,9 +284,8 @@ class LaneRunner:
         except NotFinite as problem:
             raise NotFinite(f"{option.spelled} in {self.size.precision}: {problem}") from problem
         except (NotApplicable, NotApplied) as refusal:
-            value_of_refusal = {"refused": type(refusal).__name__, "why": str(refusal)}
-            for _, unit, digest in units:
-                self._journal.append(unit, digest=digest, value=value_of_refusal)
+            value = {"refused": type(refusal).__name__, "why": str(refusal)}
+            yield from ((unit, digest, value) for _, unit, digest in units)
 
 
 _NOT_OPENED: Logits = np.empty((0, 0), dtype=np.float32)

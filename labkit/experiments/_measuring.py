@@ -22,7 +22,8 @@ from labkit.experiments._rows import (
     run_rows,
     summarise,
 )
-from labkit.files import digest_files
+from labkit.experiments._workers import measure_apart
+from labkit.files import digest_files, digest_of
 from labkit.harness import Baseline, Lane
 from labkit.journal import Journal
 from labkit.knobs import Option, Prompt
@@ -110,24 +111,27 @@ def run_lanes(
     journal: Journal,
     work: Path,
     progress: Progress,
+    jobs: int,
 ) -> Ran:
     """Run every option in every lane; between two lanes the model is dropped."""
     ran = Ran(lanes={option.slug: [] for option in options})
     tick = _ticker(sizes, options, progress)
-    depends = stack.depends() | {"code": _code_digest()}
+    depends = depends_of(stack)
     for size in sizes:
         runner = LaneRunner(
             size, stack=stack, journal=journal, work=work, depends=depends, tick=tick
         )
-        _run_lane(runner, _asked(options, first=size is sizes[0]), ran)
+        _run_lane(runner, _asked(options, first=size is sizes[0]), ran, jobs=jobs)
         runner.close()
         stack.forget()
     return ran
 
 
-def _run_lane(runner: LaneRunner, options: Sequence[Option], ran: Ran) -> None:
+def _run_lane(runner: LaneRunner, options: Sequence[Option], ran: Ran, *, jobs: int) -> None:
     options = [option for option in options if option.slug not in ran.refused]
     runner.prepare(options)
+    if jobs > 1:
+        measure_apart(runner, options, jobs=jobs)
     for option in options:
         try:
             runs = runner.run(option)
@@ -139,6 +143,11 @@ def _run_lane(runner: LaneRunner, options: Sequence[Option], ran: Ran) -> None:
         lane = Lane(precision=runner.size.precision, runs=runs, baselines=compared)
         ran.lanes[option.slug].append(lane)
     ran.baselines[runner.size.precision] = runner.baselines
+
+
+def depends_of(stack: Stack) -> dict[str, object]:
+    """Return what every unit depends on apart from prompt, steps and option."""
+    return stack.depends() | {"code": _code_digest()}
 
 
 @cache
@@ -177,10 +186,14 @@ class Cast:
     altered: str | None
 
 
-def count_cast(option: Option, stack: Stack) -> Cast:
-    """Count the weights that an option's declared precision alters."""
+def count_cast(option: Option, stack: Stack, journal: Journal) -> Cast:
+    """Count the weights that an option's declared precision alters, once a model."""
     name = option.knob.precision or ""
-    altered, total = stack.altered_by_cast(name)
+    altered, total = journal.once(
+        f"cast/{name}",
+        digest=digest_of(depends_of(stack)),
+        measure=lambda: list(stack.altered_by_cast(name)),
+    )
     if altered:
         return Cast(
             exact=None,
@@ -203,12 +216,13 @@ def measure(
     journal: Journal,
     work: Path,
     progress: Progress,
+    jobs: int = 1,
 ) -> dict[str, Any]:
-    """Run both lanes and return the section."""
+    """Run both lanes, with options spread over `jobs` processes, and return the section."""
     began_s = time.perf_counter()
-    casts = {o.slug: count_cast(o, stack) for o in options if o.knob.precision}
+    casts = {o.slug: count_cast(o, stack, journal) for o in options if o.knob.precision}
     sizes = lane_sizes(profile, prompts)
-    ran = run_lanes(stack, sizes, options, journal=journal, work=work, progress=progress)
+    ran = run_lanes(stack, sizes, options, journal=journal, work=work, progress=progress, jobs=jobs)
     rows = [_row(option, ran, casts.get(option.slug)) for option in options]
     main = ran.baselines[profile.dtype]
     margins = [main[prompt.name].trace.margins for prompt in prompts]

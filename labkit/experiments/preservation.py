@@ -12,10 +12,12 @@ from typing import Any
 from labkit.backends.observing import observe_prompts, observe_run, resolve_model
 from labkit.backends.transformers_stack import TransformersStack
 from labkit.errors import KnobError, PromptError
-from labkit.experiments._measuring import as_prompts, measure
+from labkit.experiments._measuring import as_prompts, depends_of, measure
 from labkit.experiments._own_prompts import read_prompts
 from labkit.experiments._passages import Passage, load_passages, passages_digest
 from labkit.experiments._section import as_profile
+from labkit.experiments._workers import sharing_cores
+from labkit.files import digest_of
 from labkit.journal import Journal
 from labkit.knobs import Option, parse_option, preservation_table
 from labkit.knobs.registry import require_distinct
@@ -46,6 +48,7 @@ def run(
     table: str | None = None,
     prompts: str | Path | None = None,
     steps: int | None = None,
+    jobs: int = 1,
     progress: Progress = tell,
 ) -> dict[str, Any]:
     """Run options against the baseline and return the section.
@@ -60,10 +63,13 @@ def run(
         table: A table of options by name, such as `more` or `bits`, where no option is named.
         prompts: A `.jsonl` file of prompts that are run whole; the frozen passages by default.
         steps: Tokens generated after each; the profile's number by default.
+        jobs: Processes that options are spread over, each with its share of the cores and a
+            model of its own.
         progress: Called after each pass.
 
     Raises:
         KnobError: If an option is unknown; nothing was run.
+        RunError: If there are more jobs than cores, or another device than the processor.
         ModelError: If the model cannot be had.
         PromptError: If a passage is too short, or too long for the model.
     """
@@ -74,19 +80,41 @@ def run(
     settings = _resized(settings, own=own, steps=steps)
     options = choose_options(settings, knobs, table=table)
     require_distinct(options)
+    given: dict[str, object] = {
+        "knobs": list(knobs) if knobs else None,
+        "model": model or None,
+        "table": table,
+        "prompts": Path(prompts).name if prompts is not None else None,
+        "steps": steps,
+        "jobs": jobs if jobs > 1 else None,
+    }
+    passed = {name: value for name, value in given.items() if value is not None}
+    with sharing_cores(jobs, device=settings.device):
+        return _run_in(run_dir, settings, options, own, passed=passed, jobs=jobs, progress=progress)
+
+
+def _run_in(
+    run_dir: str | Path | None,
+    settings: Profile,
+    options: Sequence[Option],
+    own: list[Passage] | None,
+    *,
+    passed: dict[str, object],
+    jobs: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Measure in a run's folder with a record, or in one that is thrown away."""
     if run_dir is None:
         with tempfile.TemporaryDirectory(prefix="labkit-") as scratch:
-            folder_path = Path(scratch)
-            return _measure(settings, options, own, folder=folder_path, progress=progress).section
-    passed: dict[str, object] = {"knobs": list(knobs)} if knobs else {}
-    passed |= {"model": model} if model else {}
-    passed |= {"table": table} if table is not None else {}
-    passed |= {"prompts": Path(prompts).name} if prompts is not None else {}
-    passed |= {"steps": steps} if steps is not None else {}
+            return _measure(
+                settings, options, own, folder=Path(scratch), jobs=jobs, progress=progress
+            ).section
     with recorded_run(
         run_dir, command=SECTION, profile=settings.to_json(), parameters_passed=passed
     ) as folder:
-        measured = _measure(settings, options, own, folder=folder.path, progress=progress)
+        measured = _measure(
+            settings, options, own, folder=folder.path, jobs=jobs, progress=progress
+        )
         folder.write_section(SECTION, measured.section)
         folder.observe(**measured.learned)
         shutil.rmtree(folder.path / "work", ignore_errors=True)
@@ -147,6 +175,7 @@ def _measure(
     own: list[Passage] | None,
     *,
     folder: Path,
+    jobs: int,
     progress: Progress,
 ) -> _Measured:
     """Measure the section, and gather what goes into the run's record beside it."""
@@ -155,11 +184,22 @@ def _measure(
     )
     passages = own if own is not None else load_passages(profile.prompts)
     prompts = as_prompts(stack, passages, profile, whole=own is not None)
-    # The plain run: an option's own changes stand in its row.
-    plain = observe_run(stack.backend(profile.dtype), prompts[0].ids)
     journal = Journal(folder / "journal.jsonl")
+    # The plain run: an option's own changes stand in its row.
+    plain = journal.once(
+        "observed/plain",
+        digest=digest_of({**depends_of(stack), "ids": list(prompts[0].ids)}),
+        measure=lambda: observe_run(stack.backend(profile.dtype), prompts[0].ids),
+    )
     section = measure(
-        stack, profile, prompts, options, journal=journal, work=folder / "work", progress=progress
+        stack,
+        profile,
+        prompts,
+        options,
+        journal=journal,
+        work=folder / "work",
+        progress=progress,
+        jobs=jobs,
     )
     learned: dict[str, object] = {
         "observed": {

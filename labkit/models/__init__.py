@@ -12,7 +12,15 @@ from labkit.models.catalogue import (
 )
 from labkit.models.converting import quiet_transformers
 from labkit.models.fetching import fetch
-from labkit.models.loading import DTYPES, LoadedModel, altered_by_cast, cast, load, release
+from labkit.models.loading import (
+    DTYPES,
+    LoadedModel,
+    altered_by_cast,
+    cast,
+    describe,
+    load,
+    release,
+)
 from labkit.models.sources import Source, resolve
 
 __all__ = [
@@ -25,6 +33,7 @@ __all__ = [
     "altered_by_cast",
     "cache_root",
     "cast",
+    "describe",
     "fetch",
     "is_fetched",
     "load",

@@ -45,6 +45,7 @@ class LoadedModel:
         digest: SHA-256 over the digests of weights, config and tokenizer files; for a hub
             model, over its id and commit, which name those files.
         files: What the digest is made of, by name.
+        positions: The positions it was made for; `None` where its config does not say.
     """
 
     source: Source
@@ -53,6 +54,7 @@ class LoadedModel:
     dtype: str
     digest: str
     files: dict[str, str] = field(default_factory=dict)
+    positions: int | None = None
 
 
 def load(
@@ -75,45 +77,75 @@ def load(
     Raises:
         ModelError: If the source, the dtype or the device cannot be had.
     """
+    described = describe(model, dtype=dtype, device=device, revision=revision, say=say)
+    live = _load_live(described.source, dtype=dtype)
+    return replace(described, model=live.to(device).eval())
+
+
+def describe(
+    model: str = "embedded",
+    *,
+    dtype: str = "float16",
+    device: str = "cpu",
+    revision: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> LoadedModel:
+    """Return what `load` returns, without the weights: what it is, and not yet the thing.
+
+    Raises:
+        ModelError: As `load` does.
+    """
     if dtype not in DTYPES:
         raise ModelError(f"dtype must be one of {', '.join(DTYPES)}; got dtype={dtype!r}.")
     import torch
+    import transformers
 
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ModelError(f"device={device!r} needs a CUDA device, and torch sees none here.")
     source = resolve(model, revision=revision)
     if source.origin == "embedded":
         fetch(source.name, say=say)
-    live, tokenizer = _load_live(source, torch_dtype=getattr(torch, dtype))
+    tokenizer = _from_source(transformers.AutoTokenizer, source)
+    config = _from_source(transformers.AutoConfig, source)
     files = _file_digests(source)
     return LoadedModel(
         source=source,
-        model=live.to(device).eval(),
+        model=None,
         tokenizer=tokenizer,
         dtype=dtype,
         digest=_digest_of(files),
         files=files,
+        positions=getattr(config, "max_position_embeddings", None),
     )
 
 
-def _load_live(source: Source, *, torch_dtype: Any) -> tuple[Any, Any]:
+def _load_live(source: Source, *, dtype: str) -> Any:
+    import torch
     import transformers
 
-    auto: Any = transformers.AutoModelForCausalLM
-    options: dict[str, Any] = {"trust_remote_code": False}
-    if source.origin == "hub":
-        options["revision"] = source.revision
-    else:
-        options["local_files_only"] = True
+    live, report = _from_source(
+        transformers.AutoModelForCausalLM,
+        source,
+        dtype=getattr(torch, dtype),
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    _require_every_weight(source, report)
+    return live
+
+
+def _from_source(kind: Any, source: Source, **options: Any) -> Any:
+    """Read a part of a model with one of the library's Auto classes, trusting no code of its own.
+
+    Raises:
+        ModelError: If it cannot be read.
+    """
+    hub = source.origin == "hub"
+    where: dict[str, Any] = {"revision": source.revision} if hub else {"local_files_only": True}
     try:
         with quiet_transformers():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source.location, **options)
-            live, report = auto.from_pretrained(
-                source.location,
-                dtype=torch_dtype,
-                use_safetensors=True,
-                output_loading_info=True,
-                **options,
+            return kind.from_pretrained(
+                source.location, trust_remote_code=False, **where, **options
             )
     except (OSError, ValueError, KeyError, ImportError, safetensors_error()) as problem:
         reason = " ".join(str(problem).split())[:300]
@@ -121,8 +153,6 @@ def _load_live(source: Source, *, torch_dtype: Any) -> tuple[Any, Any]:
             f"could not load {source.name!r} ({source.origin}): {reason} Check the name, the "
             "revision and that it holds a causal language model in safetensors."
         ) from problem
-    _require_every_weight(source, report)
-    return live, tokenizer
 
 
 def _require_every_weight(source: Source, report: dict[str, Any]) -> None:
