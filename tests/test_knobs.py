@@ -63,8 +63,7 @@ def _moved(option: Option) -> float:
     with option.applied(backend) as variant:
         group = [Prompt(name="p", ids=tuple(ids))]
         expected = {} if option.knob.group else option.expected(group)
-        steps = follow(variant, [ids], [[4, 5]], expect=expected)
-        changed = next(iter(steps))[0]
+        changed, _ = [row[0] for row in follow(variant, [ids], [[4, 5]], expect=expected)]
     again = backend.next_logits(ids)
 
     assert np.array_equal(plain, again), "the option left something changed behind"

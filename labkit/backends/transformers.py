@@ -148,15 +148,22 @@ class TransformersSession:
 
         Shape `(rows, vocab)`.
         """
+        return self._pass(ids, keep=after + 1)[:, 0]
+
+    def _pass(self, ids: Tensor, *, keep: int) -> Tensor:
+        """Feed one piece and return the logits after each of its last `keep` tokens.
+
+        Shape `(rows, keep, vocab)`.
+        """
         model, start = self.backend.model, self._seen
         self._seen += ids.shape[1]
         inputs = self._inputs(ids, start)
         cached = {} if self._cache is None else {_cache_argument(model): self._cache}
         output = model(
-            ids, use_cache=self._cache is not None, logits_to_keep=after + 1, **cached, **inputs
+            ids, use_cache=self._cache is not None, logits_to_keep=keep, **cached, **inputs
         )
         self._observe(ids, inputs)
-        logits: Tensor = output.logits[:, 0]
+        logits: Tensor = output.logits
         return logits
 
     def _inputs(self, ids: Tensor, start: int) -> dict[str, Any]:
