@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -188,6 +190,11 @@ def _bare_lane_s(size: Any, stack: Any, options: Sequence[Any]) -> float:
     for prompt in prompts | set(size.prompts):
         total_s += _bare_pass_s(backend, [prompt], size.steps)
         total_s += _bare_pass_s(reference, [prompt], size.steps)
+    return total_s + _bare_options_s(backend, size, options)
+
+
+def _bare_options_s(backend: Any, size: Any, options: Sequence[Any]) -> float:
+    total_s = 0.0
     for option in options:
         with option.applied(backend) as variant:
             for group in option.groups(size.prompts_of(option)):
@@ -229,6 +236,120 @@ def bench_memory() -> Iterator[Figure]:
         at_most=True,
         note=f"all prompts and steps of the cpu profile, the two options that copy the weights: "
         f"{peak_bytes / GIB:.2f} GiB of {allowed_bytes / GIB:.2f} GiB, imports included",
+    )
+
+
+def bench_row() -> Iterator[Figure]:
+    """Compare rows that carry the rounding ratio with decoding under their options alone."""
+    from labkit.backends.transformers_stack import TransformersStack
+    from labkit.experiments._measuring import as_prompts, lane_sizes, measure
+    from labkit.experiments._passages import load_passages
+    from labkit.journal import Journal
+    from labkit.knobs import parse_option
+    from labkit.profiles import Lane, load_profile
+
+    profile = dataclasses.replace(
+        load_profile("cpu"), prompts=2, steps=24, float32_lane=Lane(prompts=0, steps=0)
+    )
+    stack = TransformersStack(profile.model, dtype=profile.dtype)
+    prompts = as_prompts(stack, load_passages(profile.prompts), profile, whole=False)
+    names = ("chunked_prefill:chunk=64", "eager_attention", "sdpa_kernel", "static_cache")
+    options = [parse_option(name) for name in names]
+    (size,) = lane_sizes(profile, prompts)
+    values = []
+    for _ in range(3):
+        stack.backend(profile.dtype)  # loads what the last round dropped
+        with tempfile.TemporaryDirectory() as scratch:
+            journal = Journal(Path(scratch) / "journal.jsonl")
+            began_s = time.perf_counter()
+            section = measure(
+                stack,
+                profile,
+                prompts,
+                options,
+                journal=journal,
+                work=Path(scratch),
+                progress=lambda *_: None,
+            )
+            whole_s = time.perf_counter() - began_s
+        values.append(whole_s / _bare_options_s(stack.backend(profile.dtype), size, options))
+    same = sum(row["identical"] for row in section["rows"])
+    runs = sum(row["runs"] for row in section["rows"])
+    yield figure(
+        "a row with its rounding ratio over its bare decode",
+        values,
+        unit="ratio",
+        target=2.2,
+        at_most=True,
+        note=f"{len(options)} runtime rows at one precision, baseline and reference shared, "
+        f"{same} of {runs} outputs identical; 2 prompts of 300 tokens, {profile.steps} steps",
+    )
+
+
+def bench_steps() -> Iterator[Figure]:
+    """Compare the peak memory of many steps with that of few."""
+    code = (
+        "import dataclasses, resource, sys; from labkit.experiments import preservation as p; "
+        "from labkit.profiles import Lane, load_profile; "
+        "small = dataclasses.replace(load_profile('quick'), steps=int(sys.argv[1]), "
+        "float32_lane=Lane(prompts=0, steps=0)); "
+        "p.run(small, knobs=['static_cache']); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+
+    def peak_kib(steps: int) -> int:
+        command = [sys.executable, "-c", code, str(steps)]
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        return int(done.stdout.split()[-1])
+
+    yield figure(
+        "peak memory of 96 steps over that of 8",
+        [peak_kib(96) / peak_kib(8) for _ in range(2)],
+        unit="ratio",
+        target=1.05,
+        at_most=True,
+        note="one row, embedded model; logits are reduced a step at a time",
+    )
+
+
+def bench_resume() -> Iterator[Figure]:
+    """Time the command on a run that is finished: nothing is left to measure."""
+    with tempfile.TemporaryDirectory() as folder:
+        shell = [sys.executable, "-m", "labkit", "preservation", "--profile", "quick"]
+
+        def call() -> None:
+            subprocess.run([*shell, "--run", folder], cwd=ROOT, check=True, capture_output=True)
+
+        call()
+        yield figure(
+            "resuming a finished run",
+            [seconds(call) for _ in range(PAIRS)],
+            unit="s",
+            target=3.0,
+            at_most=True,
+            note="labkit preservation from the shell, quick profile, every unit in the journal",
+        )
+
+
+def bench_jobs() -> Iterator[Figure]:
+    """Compare two jobs with one on the same cores."""
+    from labkit.experiments import preservation
+    from labkit.profiles import load_profile
+
+    if len(os.sched_getaffinity(0)) < 2:
+        return
+    profile = load_profile("quick")
+    pairs = []
+    for _ in range(2):
+        alone_s = seconds(lambda: preservation.run(profile))
+        pairs.append(seconds(lambda: preservation.run(profile, jobs=2)) / alone_s)
+    yield figure(
+        "two jobs over one",
+        pairs,
+        unit="ratio",
+        target=None,
+        at_most=True,
+        note="quick profile, embedded model, workers started and models loaded included",
     )
 
 
@@ -381,6 +502,10 @@ BENCHES = {
     "paired": bench_paired,
     "greedy": bench_greedy,
     "memory": bench_memory,
+    "steps": bench_steps,
+    "resume": bench_resume,
+    "row": bench_row,
+    "jobs": bench_jobs,
     "preservation": bench_preservation,
 }
 
