@@ -403,6 +403,15 @@ def test_a_row_counts_what_its_runs_did() -> None:
     assert (row["max_margin_at_divergence"], row["exact_ties"]) == (0.25, 1)
 
 
+def test_a_row_states_both_tails_of_the_kl_divergence() -> None:
+    """Over all steps of all runs: mean, first and last percentile, and the largest."""
+    far = dataclasses.replace(_run("b", None), kl=(0.8,) + (0.0,) * (STEPS - 1))
+    row = summarise_knob([dataclasses.replace(far, kl=(0.1,) * 199), far], steps=STEPS)
+
+    assert row["kl_mean"] == pytest.approx((0.1 * 199 + 0.8) / 207, rel=1e-5)
+    assert (row["kl_p01"], row["kl_p99"], row["kl_max"]) == (0.0, 0.1, 0.8)
+
+
 def test_a_row_without_runs_claims_nothing() -> None:
     """Means and maxima over nothing are None, not zero."""
     row = summarise_knob([], steps=STEPS)

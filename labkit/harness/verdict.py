@@ -242,8 +242,18 @@ def summarise_knob(runs: Sequence[Run], *, steps: int) -> dict[str, Any]:
         "arithmetic_decided": sum(bool(run.arithmetic_decides) for run in flips),
         "max_rank": max((run.rank for run in flips if run.rank is not None), default=None),
         "max_logit_change": max((run.logit_change for run in runs), default=None),
-        "kl_mean": significant(statistics.fmean(k for run in runs for k in run.kl))
-        if runs
-        else None,
-        "kl_max": max((k for run in runs for k in run.kl), default=None),
+        **_describe_kl([k for run in runs for k in run.kl]),
+    }
+
+
+def _describe_kl(steps: Sequence[float]) -> dict[str, float | None]:
+    """Return the mean of a KL divergence over all steps, its tails and its largest value."""
+    if not steps:
+        return dict.fromkeys(("kl_mean", "kl_p01", "kl_p99", "kl_max"))
+    low, high = np.quantile(steps, [0.01, 0.99])
+    return {
+        "kl_mean": significant(statistics.fmean(steps)),
+        "kl_p01": significant(float(low)),
+        "kl_p99": significant(float(high)),
+        "kl_max": max(steps),
     }
