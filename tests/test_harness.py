@@ -35,7 +35,7 @@ from labkit.harness.compare import (
     kl_divergence,
 )
 from labkit.harness.traces import NotFinite, top_two
-from labkit.harness.verdict import in_words
+from labkit.harness.verdict import EQUAL_PARTS, in_words
 
 STEPS = 8
 TOKENS = st.lists(st.integers(0, 5), max_size=8)
@@ -347,6 +347,19 @@ def test_one_prompt_alone_is_undetermined() -> None:
     assert found.verdict == "undetermined"
     assert "it ran on one prompt only" in found.sentence
     assert (found.growth.low, found.growth.high) == (None, None)
+
+
+def test_a_change_on_few_prompts_is_not_preserving() -> None:
+    """What stays on one prompt in nine is named, though the median of all nine shrinks."""
+    lanes = lanes_of("nothing at all", prompts=9)
+    moved = dataclasses.replace(lanes[1].runs["p4"], distance=(1e-2,) * STEPS)
+    rare = dataclasses.replace(lanes[1], runs={**lanes[1].runs, "p4": moved})
+    found = judge([lanes[0], rare])
+
+    assert judge(lanes).verdict == "preserving"
+    assert found.growth.high < EQUAL_PARTS
+    assert found.verdict == "undetermined"
+    assert "its distance stays on 1 of its prompts (such as p4)" in found.sentence
 
 
 def test_a_distance_of_zero_is_undetermined_by_name() -> None:
