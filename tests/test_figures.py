@@ -54,7 +54,7 @@ def test_a_chart_without_tooltips_has_no_table() -> None:
     assert tables_behind({"mark": "bar", "data": {"values": [{"a": 1}]}}) == ""
 
 
-@pytest.mark.parametrize("name", ["boundary", "margins", "cache"])
+@pytest.mark.parametrize("name", ["boundary", "margins", "cache", "convergence", "verdicts"])
 def test_a_figure_of_charts_has_words_and_a_table(stage: Path, name: str) -> None:
     """A live figure made of charts has a text alternative and its table."""
     html = sphinx_figures.render(name, stage=stage)
@@ -116,6 +116,23 @@ def test_the_reader_says_why_there_is_nothing_to_read() -> None:
 
     assert "recorded before the texts" in render({"preservation": old})
     assert "No run left the baseline" in render({"preservation": same})
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("too_small", "effect (float32 roundings)"),
+        ("widths", "SmolLM2-135M"),
+        ("experts", "different artefact"),
+        ("reference", "distance (float32 roundings)"),
+    ],
+)
+def test_a_table_of_the_benchmark_has_rows(stage: Path, name: str, says: str) -> None:
+    """Each table of the stored benchmark says what it should and has at least two rows of it."""
+    html = sphinx_figures.render(name, stage=stage)
+
+    assert says in html
+    assert html.count("<tr") >= 3
 
 
 def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ from labkit.charts.tables import (
     preservation_table,
     verdict_table,
 )
+from labkit.charts.verdict_tables import (
+    experts_table,
+    reference_table,
+    too_small_table,
+    widths_table,
+)
 from labkit.charts.verdicts import verdict_matrix
 
 __all__ = [
@@ -49,6 +55,7 @@ __all__ = [
     "context_table",
     "convergence",
     "enable",
+    "experts_table",
     "fallback_matrix",
     "fallbacks_table",
     "fingerprint_table",
@@ -59,11 +66,14 @@ __all__ = [
     "numbers_of",
     "preservation_table",
     "printed_table",
+    "reference_table",
     "release_changes",
     "release_matrix",
     "rounding_ratios",
     "save_convergence",
     "side_by_side",
+    "too_small_table",
     "verdict_matrix",
     "verdict_table",
+    "widths_table",
 ]
