@@ -102,12 +102,14 @@ def dump_json(value: object, *, what: str) -> str:
     Raises:
         ResultsError: If it holds a NaN or an infinity, which JSON cannot say.
     """
-    if place := first_not_finite(value):
+    try:
+        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError as error:
+        # Looking for the place takes longer than writing, so only where there is one.
         raise ResultsError(
-            f"Every number in {what} must be finite; got {place}. "
+            f"Every number in {what} must be finite; got {first_not_finite(value)}. "
             "Store null where nothing was measured."
-        )
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        ) from error
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -92,6 +92,11 @@ def read_results(path: Path) -> dict[str, Any]:
 
 def check_results(stored: object, *, source: str) -> None:
     """Refuse what is not a results object of this version, and name the place."""
+    _check_schema(_check_version(stored, source=source), source=source)
+
+
+def _check_version(stored: object, *, source: str) -> dict[str, Any]:
+    """Return results of this version, refusing any other."""
     if not isinstance(stored, dict):
         raise ResultsError(
             f"Results must be a JSON object; got {type(stored).__name__} in {source}."
@@ -102,7 +107,7 @@ def check_results(stored: object, *, source: str) -> None:
             f"got schema_version={stored.get('schema_version')!r} in {source}. "
             "Read them with the release of labkit that wrote them, or run the experiment again."
         )
-    _check_schema(stored, source=source)
+    return stored
 
 
 def _check_schema(stored: Mapping[str, object], *, source: str) -> None:
@@ -244,16 +249,25 @@ class RunFolder:
         self._write({**self.read(), name: dict(section)})
 
     def write_run(self, run: record.RunRecord) -> None:
-        """Replace the summary of the run's record."""
-        self._write({**self.read(), "run": _summary(run)})
+        """Replace the summary of the run's record.
+
+        Each section was checked when it was written; checking them all again would take longer
+        than everything else that a record costs.
+        """
+        results = empty_results()
+        if self.results_path.exists():
+            stored = _read_json(self.results_path)
+            results |= _check_version(stored, source=shown(self.results_path))
+        text = dump_json({**results, "run": _summary(run)}, what=RESULTS_NAME)
+        write_atomically(self.results_path, text)
 
     def observe(self, **changes: object) -> None:
-        """Add to the record, and to its summary, what became known while the run went on.
+        """Add to the record what became known while the run went on.
 
         Args:
             **changes: See `labkit.record.observe`.
         """
-        self.write_run(record.observe(self.path, **changes))
+        record.observe(self.path, **changes)
 
     def start(
         self,

@@ -366,3 +366,34 @@ def verdicts() -> dict[str, Any]:
 def capacity_and_cost() -> dict[str, Any]:
     """Compute the section of capacity and cost; it follows from files and takes no run."""
     return computed.run("quick", None)
+
+
+def records() -> dict[str, Any]:
+    """Make a records section: a run that differs in the arithmetic, and one in the artefact."""
+    differences = [
+        ("reordered", "execution.attention", "sdpa", "eager", "arithmetic"),
+        ("deployed", "execution.window", "none", '{"sinks":4,"size":64}', "artefact"),
+        ("deployed", "execution.mask", "library", "imposed", "arithmetic"),
+        ("deployed", "substrate.cores", "2", "64", "place"),
+    ]
+    keys = ("run", "field", "plain", "other", "effect")
+    rows = [dict(zip(keys, row, strict=True)) for row in differences]
+    findings = [
+        {
+            "name": "checkpoint",
+            "stage": "identity",
+            "asks": "It is named.",
+            "answer": "missing",
+            "found": "not recorded: identity.checkpoint",
+        }
+    ]
+    return {
+        "rows": [
+            {**row, "name": f"{row['run']}.{row['field']}", "reason": "declared"} for row in rows
+        ],
+        "runs": [],
+        "preflight": findings,
+        "gates": findings,
+        "summary": {"runs": 3, "deployed": "another artefact", "deployed_artefact": 1},
+        "elapsed_s": 1.5,
+    }

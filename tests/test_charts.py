@@ -38,6 +38,7 @@ def _cache_growth() -> alt.LayerChart:
 
 CHARTS = {
     "cache_growth": _cache_growth,
+    "record_differences": lambda: charts.record_differences(sections.records()),
     "capacity_growth": lambda: charts.capacity_growth(sections.capacity_and_cost()),
     "boundary": lambda: charts.boundary(sections.preservation()),
     "margins": lambda: charts.margins(sections.preservation()),

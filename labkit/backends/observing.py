@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -118,6 +119,18 @@ def observe_run(backend: TransformersBackend, ids: Sequence[int]) -> Facts:
     session = backend.session(capacity_tokens=len(ids))
     session.next_logits([ids])
     return observe_model(backend.loaded) | observe_changes(backend) | observe_session(session)
+
+
+def watched(backend: TransformersBackend) -> tuple[TransformersBackend, list[TransformersSession]]:
+    """Return a backend that computes the same, and the list that its sessions are kept in."""
+    kind = backend.session_kind or TransformersSession
+    sessions: list[TransformersSession] = []
+
+    def open_session(**options: Any) -> TransformersSession:
+        sessions.append(kind(**options))
+        return sessions[-1]
+
+    return replace(backend, session_kind=open_session), sessions
 
 
 def observe_prompts(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> Facts:

@@ -16,6 +16,7 @@ from labkit.charts.margins import margins
 from labkit.charts.matrices import admission_matrix, fallback_matrix
 from labkit.charts.numbers import glue_numbers, numbers_of
 from labkit.charts.printed import save_convergence
+from labkit.charts.records import audit_table, record_differences, record_table
 from labkit.charts.releases import release_changes, release_matrix
 from labkit.charts.renderer import MIME, as_stored, enable, mimebundle
 from labkit.charts.rounding import convergence, rounding_ratios
@@ -47,6 +48,7 @@ __all__ = [
     "allocation_table",
     "answers_table",
     "as_stored",
+    "audit_table",
     "boundary",
     "cache_growth",
     "capacity_growth",
@@ -66,6 +68,8 @@ __all__ = [
     "numbers_of",
     "preservation_table",
     "printed_table",
+    "record_differences",
+    "record_table",
     "reference_table",
     "release_changes",
     "release_matrix",

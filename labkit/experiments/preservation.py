@@ -27,7 +27,7 @@ from labkit.record import substrate
 from labkit.results import recorded_run
 
 SECTION = "preservation"
-_CONTRACT = {
+CONTRACT = {
     "execution.decoding": "greedy, of equal logits the lowest id",
     "execution.truncation": "none; a prompt that does not fit is refused",
     "execution.seeds": {"bootstrap": 0},
@@ -207,7 +207,7 @@ def _measure(
             **substrate(),
             **observe_prompts([p.text for p in passages], [p.ids for p in prompts]),
             "identity.prompts": passages_digest(passages),
-            **_CONTRACT,
+            **CONTRACT,
         },
         "resolved": resolve_model(stack.described) | {"execution.steps": profile.steps},
         "journal_problems": journal.problems,
