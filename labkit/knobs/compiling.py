@@ -92,7 +92,7 @@ def _compile_once(variant: TransformersBackend) -> None:
     try:
         variant.next_logits([0, 0])
     except TorchDynamoException as problem:
-        reason = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+        reason = " ".join(str(problem).split())[:200] or type(problem).__name__
         raise NotApplicable(
             f"torch.compile has no program for this model here: {reason}"
         ) from problem
