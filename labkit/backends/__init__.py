@@ -106,6 +106,14 @@ class Stack(Protocol):
         """Return what every number depends on apart from prompt, steps and option."""
         ...
 
+    def observe(self, precision: str, ids: Sequence[int]) -> dict[str, object]:
+        """Return what is in force while one prompt is read, by the fields of a run record."""
+        ...
+
+    def resolved(self) -> dict[str, object]:
+        """Return what the name of the model was resolved to, by the fields of a run record."""
+        ...
+
     def is_copy(self, variant: Backend, of: Backend) -> bool:
         """Say whether a variant holds weights of its own, which are worth collecting."""
         ...

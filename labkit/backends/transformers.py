@@ -185,6 +185,12 @@ class TransformersSession:
                 "an imposed mask needs a dynamic cache and prompts of one length; got "
                 f"cache={self.backend.cache!r}, padded={self._padding is not None}."
             )
+        own = _shortest_window(self.backend.model)
+        if own is not None and self.capacity_tokens > own:
+            raise NotApplicable(
+                f"an imposed mask would replace the model's own window of {own}, which hides "
+                f"something from {self.capacity_tokens} tokens; use fewer."
+            )
         keys = torch.arange(self._seen, device=ids.device)
         queries = keys[start:, None]
         seen = (keys <= queries) & mask(queries, keys)
@@ -219,6 +225,13 @@ def _forget_lengths(model: Any) -> None:
         if getattr(module, "rope_type", None) == "dynamic":
             module.register_buffer("inv_freq", module.original_inv_freq, persistent=False)
             module.max_seq_len_cached = module.original_max_seq_len
+
+
+def _shortest_window(model: Any) -> int | None:
+    """Return the shortest window of a model's layers, or None where each sees everything."""
+    layers: list[Any] = list(transformers.DynamicCache(config=model.config).layers)
+    windows = [layer.sliding_window for layer in layers if getattr(layer, "is_sliding", False)]
+    return min(windows, default=None)
 
 
 def _int_list(value: object) -> list[int]:

@@ -9,6 +9,7 @@ import torch
 
 from labkit import models
 from labkit.backends import Backend
+from labkit.backends.observing import observe_run, resolve_model
 from labkit.backends.transformers import TransformersBackend
 from labkit.record import describe_device
 
@@ -108,6 +109,14 @@ class TransformersStack:
             "processor": describe_device().get("processor"),
             "threads": torch.get_num_threads(),
         }
+
+    def observe(self, precision: str, ids: Sequence[int]) -> dict[str, object]:
+        """See `labkit.backends.Stack.observe`."""
+        return observe_run(self.backend(precision), ids)
+
+    def resolved(self) -> dict[str, object]:
+        """See `labkit.backends.Stack.resolved`."""
+        return resolve_model(self.described)
 
     def is_copy(self, variant: Backend, of: Backend) -> bool:
         """See `labkit.backends.Stack.is_copy`."""

@@ -44,7 +44,15 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--knob", action="append", dest="knobs", metavar="NAME", help="one option; may be repeated"
     )
-    parser.add_argument("--table", metavar="NAME", help="a table of options: main, more or bits")
+    parser.add_argument(
+        "--table", metavar="NAME", help="a table of options: main, more, bits or stacks"
+    )
+    parser.add_argument(
+        "--stack",
+        default=None,
+        metavar="NAME",
+        help="what runs baseline and options: transformers (default) or llamacpp",
+    )
     parser.add_argument("--prompts", metavar="FILE", help='a .jsonl of {"text": "…"}, run whole')
     parser.add_argument("--steps", type=int, metavar="N", help="tokens generated after each prompt")
     parser.add_argument(
@@ -84,7 +92,7 @@ def execute(args: argparse.Namespace) -> int:
 def _rejudged(args: argparse.Namespace) -> dict[str, Any]:
     from labkit.experiments.rejudging import rejudge
 
-    given = ("knobs", "table", "model", "revision", "prompts", "steps", "run")
+    given = ("knobs", "table", "stack", "model", "revision", "prompts", "steps", "run")
     if wrong := [name for name in given if getattr(args, name) is not None]:
         raise KnobError(
             f"--from runs nothing, so nothing else can be chosen; got {', '.join(wrong)} as well."
@@ -107,6 +115,7 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
             revision=args.revision,
             knobs=args.knobs,
             table=args.table,
+            stack=args.stack or "transformers",
             prompts=args.prompts,
             steps=args.steps,
             jobs=args.jobs,

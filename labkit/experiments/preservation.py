@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from labkit.backends.observing import observe_prompts, observe_run, resolve_model
-from labkit.backends.transformers_stack import TransformersStack
+from labkit.backends import Stack
+from labkit.backends.observing import observe_prompts
+from labkit.backends.stacks import open_stack
 from labkit.errors import KnobError, PromptError
 from labkit.experiments._measuring import as_prompts, depends_of, measure
 from labkit.experiments._own_prompts import read_prompts
@@ -46,6 +47,7 @@ def run(
     revision: str | None = None,
     knobs: Sequence[str] | None = None,
     table: str | None = None,
+    stack: str = "transformers",
     prompts: str | Path | None = None,
     steps: int | None = None,
     jobs: int = 1,
@@ -61,6 +63,8 @@ def run(
         revision: Its revision, for a hub id.
         knobs: Options such as `chunked_prefill:chunk=64`; the profile's by default.
         table: A table of options by name, such as `more` or `bits`, where no option is named.
+        stack: The stack that runs baseline and options; another than transformers has a table
+            of its own name.
         prompts: A `.jsonl` file of prompts that are run whole; the frozen passages by default.
         steps: Tokens generated after each; the profile's number by default.
         jobs: Processes that options are spread over, each with its share of the cores and a
@@ -78,26 +82,34 @@ def run(
         settings = replace(settings, model=model, revision=revision)
     own = read_prompts(prompts) if prompts is not None else None
     settings = _resized(settings, own=own, steps=steps)
-    options = choose_options(settings, knobs, table=table)
+    own_table = None if stack == "transformers" else stack
+    options = choose_options(settings, knobs, table=table or own_table)
     require_distinct(options)
     given: dict[str, object] = {
         "knobs": list(knobs) if knobs else None,
         "model": model or None,
         "table": table,
+        "stack": own_table,
         "prompts": Path(prompts).name if prompts is not None else None,
         "steps": steps,
         "jobs": jobs if jobs > 1 else None,
     }
     passed = {name: value for name, value in given.items() if value is not None}
+    opened = open_stack(
+        stack,
+        settings.model,
+        dtype=settings.dtype,
+        device=settings.device,
+        revision=settings.revision,
+    )
+    asked = _Asked(stack=opened, profile=settings, options=options, own=own)
     with sharing_cores(jobs, device=settings.device):
-        return _run_in(run_dir, settings, options, own, passed=passed, jobs=jobs, progress=progress)
+        return _run_in(run_dir, asked, passed=passed, jobs=jobs, progress=progress)
 
 
 def _run_in(
     run_dir: str | Path | None,
-    settings: Profile,
-    options: Sequence[Option],
-    own: list[Passage] | None,
+    asked: _Asked,
     *,
     passed: dict[str, object],
     jobs: int,
@@ -106,15 +118,11 @@ def _run_in(
     """Measure in a run's folder with a record, or in one that is thrown away."""
     if run_dir is None:
         with tempfile.TemporaryDirectory(prefix="labkit-") as scratch:
-            return _measure(
-                settings, options, own, folder=Path(scratch), jobs=jobs, progress=progress
-            ).section
+            return _measure(asked, folder=Path(scratch), jobs=jobs, progress=progress).section
     with recorded_run(
-        run_dir, command=SECTION, profile=settings.to_json(), parameters_passed=passed
+        run_dir, command=SECTION, profile=asked.profile.to_json(), parameters_passed=passed
     ) as folder:
-        measured = _measure(
-            settings, options, own, folder=folder.path, jobs=jobs, progress=progress
-        )
+        measured = _measure(asked, folder=folder.path, jobs=jobs, progress=progress)
         folder.write_section(SECTION, measured.section)
         folder.observe(**measured.learned)
         shutil.rmtree(folder.path / "work", ignore_errors=True)
@@ -164,24 +172,22 @@ def choose_options(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    stack: Stack
+    profile: Profile
+    options: Sequence[Option]
+    own: list[Passage] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
     section: dict[str, Any]
     learned: dict[str, object]
 
 
-def _measure(
-    profile: Profile,
-    options: Sequence[Option],
-    own: list[Passage] | None,
-    *,
-    folder: Path,
-    jobs: int,
-    progress: Progress,
-) -> _Measured:
+def _measure(asked: _Asked, *, folder: Path, jobs: int, progress: Progress) -> _Measured:
     """Measure the section, and gather what goes into the run's record beside it."""
-    stack = TransformersStack(
-        profile.model, dtype=profile.dtype, device=profile.device, revision=profile.revision
-    )
+    stack, profile, own = asked.stack, asked.profile, asked.own
     passages = own if own is not None else load_passages(profile.prompts)
     prompts = as_prompts(stack, passages, profile, whole=own is not None)
     journal = Journal(folder / "journal.jsonl")
@@ -189,13 +195,13 @@ def _measure(
     plain = journal.once(
         "observed/plain",
         digest=digest_of({**depends_of(stack), "ids": list(prompts[0].ids)}),
-        measure=lambda: observe_run(stack.backend(profile.dtype), prompts[0].ids),
+        measure=lambda: stack.observe(profile.dtype, prompts[0].ids),
     )
     section = measure(
         stack,
         profile,
         prompts,
-        options,
+        asked.options,
         journal=journal,
         work=folder / "work",
         progress=progress,
@@ -209,7 +215,7 @@ def _measure(
             "identity.prompts": passages_digest(passages),
             **CONTRACT,
         },
-        "resolved": resolve_model(stack.described) | {"execution.steps": profile.steps},
+        "resolved": stack.resolved() | {"execution.steps": profile.steps},
         "journal_problems": journal.problems,
     }
     return _Measured(section=section, learned=learned)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labkit.backends import Logits
+from labkit.backends import Backend, Logits
 from labkit.backends.transformers import TransformersBackend, TransformersSession
 from labkit.errors import KnobError, NotApplicable
 from labkit.knobs.registry import Row, knob
@@ -90,7 +90,7 @@ def prefix_cache(
 
 
 @knob(kind="control", label="the same again", rows=[Row(table="more")])
-def repeated(backend: TransformersBackend) -> Iterator[TransformersBackend]:
+def repeated(backend: Backend) -> Iterator[Backend]:
     """Change nothing: whether the stack repeats itself, cold and cold."""
     yield backend
 

