@@ -8,8 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -291,29 +289,3 @@ def test_a_polite_kill_is_an_interrupt() -> None:
 
     assert waiting.returncode == 130
     assert "interrupted" in error
-
-
-def fastest_s(command: Sequence[str], *, tries: int = 5) -> float:
-    """Return the shortest wall time of some tries."""
-    times = []
-    for _ in range(tries):
-        started_s = time.perf_counter()
-        subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-        times.append(time.perf_counter() - started_s)
-    return min(times)
-
-
-def test_admission_answers_at_once() -> None:
-    """`labkit admission` takes under 0.4 s more than Python itself needs to start."""
-    bare_s = fastest_s([sys.executable, "-c", "pass"])
-    admission_s = fastest_s([sys.executable, "-m", "labkit", "admission"])
-
-    assert admission_s - bare_s < 0.4
-
-
-def test_importing_the_lab_costs_little() -> None:
-    """`import labkit` takes under 0.1 s more than Python itself needs to start."""
-    bare_s = fastest_s([sys.executable, "-c", "pass"])
-    import_s = fastest_s([sys.executable, "-c", "import labkit"])
-
-    assert import_s - bare_s < 0.1
