@@ -40,6 +40,8 @@ class LaneSize:
         prompts: The prompts, as token ids.
         few: How many of them the options with few prompts take.
         steps: Tokens generated after each.
+        go_on: Whether a variant that left the baseline is run once more, along its own tokens,
+            for the reader of both texts.
     """
 
     precision: str
@@ -47,6 +49,7 @@ class LaneSize:
     prompts: tuple[Prompt, ...]
     few: int
     steps: int
+    go_on: bool = True
 
     def prompts_of(self, option: Option) -> tuple[Prompt, ...]:
         """Return the prompts an option is run on."""
@@ -275,7 +278,12 @@ class LaneRunner:
             with option.applied(self.backend) as variant:
                 for group, unit, digest in units:
                     baselines = [self._opened(prompt) for prompt in group]
-                    runs = compare(variant, baselines, expect=option.expected(group))
+                    runs = compare(
+                        variant,
+                        baselines,
+                        expect=option.expected(group),
+                        go_on=self.size.go_on,
+                    )
                     yield unit, digest, {"runs": [run.to_json() for run in runs]}
                 copied = self._stack.is_copy(variant, self.backend)
                 del variant

@@ -79,6 +79,7 @@ def lane_sizes(profile: Profile, prompts: tuple[Prompt, ...]) -> list[LaneSize]:
         prompts=prompts[: profile.float32_lane.prompts],
         few=min(profile.rope_prompts, profile.float32_lane.prompts),
         steps=min(profile.float32_lane.steps, profile.steps),
+        go_on=False,  # its texts are shown nowhere
     )
     return [main, fine]
 
