@@ -24,6 +24,7 @@ from labkit import record
 from labkit.errors import ResultsError, RunError
 from labkit.files import disk_error, dump_json, find_root, shown, write_atomically
 from labkit.journal import Journal
+from labkit.schemas import first_fault
 
 SCHEMA_VERSION = 1
 _SECTION_END = ".schema.json"
@@ -111,14 +112,11 @@ def _check_version(stored: object, *, source: str) -> dict[str, Any]:
 
 
 def _check_schema(stored: Mapping[str, object], *, source: str) -> None:
-    """Validate against the schema; jsonschema is loaded only here."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
-    if error := best_match(Draft202012Validator(load_schema()).iter_errors(stored)):
+    """Validate against the schema."""
+    if fault := first_fault(stored, load_schema()):
         raise ResultsError(
-            f"Results must follow their schema; got {source} at {error.json_path}: "
-            f"{error.message}. Run the experiment again, or correct the file."
+            f"Results must follow their schema; got {source} at {fault}. "
+            "Run the experiment again, or correct the file."
         )
 
 

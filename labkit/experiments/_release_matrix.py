@@ -10,6 +10,7 @@ from typing import Any
 from labkit.errors import ResultsError
 from labkit.experiments._release_environment import LIBRARY, release_order
 from labkit.files import dump_json, shown, write_atomically
+from labkit.schemas import first_fault
 
 MATRIX_VERSION = 1
 MATRIX_NAME = "matrix.json"
@@ -109,15 +110,12 @@ def check_matrix(matrix: Mapping[str, Any], *, source: str) -> None:
 
 
 def _check_schema(matrix: Mapping[str, Any], *, source: str) -> None:
-    """Validate against the schema; jsonschema is loaded only here."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
+    """Validate against the schema."""
     schema = json.loads(Path(__file__).with_name("releases.schema.json").read_text("utf-8"))
-    if error := best_match(Draft202012Validator(schema).iter_errors(matrix)):
+    if fault := first_fault(matrix, schema):
         raise ResultsError(
-            f"A matrix must follow its schema; got {source} at {error.json_path}: "
-            f"{error.message}. Make it again with `labkit fallbacks --matrix --again`."
+            f"A matrix must follow its schema; got {source} at {fault}. "
+            "Make it again with `labkit fallbacks --matrix --again`."
         )
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._dynamo import lookup_backend  # the way that torch documents for a backend of one's own
-from torch._dynamo.exc import TorchDynamoException
 
 from labkit.backends.transformers import TransformersBackend, TransformersSession
 from labkit.errors import KnobError, NotApplicable
@@ -28,6 +26,9 @@ class Programs:
 
     def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         """Return a traced graph as a compiled program."""
+        # The way that torch documents for a backend of one's own; it imports a compiler.
+        from torch._dynamo import lookup_backend
+
         program = lookup_backend(self.compiler)(graph, inputs)
 
         def run(*arguments: Any) -> Any:
@@ -89,6 +90,8 @@ def compiled(
 
 
 def _compile_once(variant: TransformersBackend) -> None:
+    from torch._dynamo.exc import TorchDynamoException
+
     try:
         variant.next_logits([0, 0])
     except TorchDynamoException as problem:
