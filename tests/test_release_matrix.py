@@ -25,7 +25,9 @@ def test_published_matrix_is_drawn_from_its_evidence() -> None:
     """The committed matrix is whole, and is what its committed evidence gives."""
     evidence = _release_matrix.read_all_evidence(ROOT / "data/fallbacks")
 
-    assert releases.load_matrix() == releases.build_matrix(evidence)
+    others = releases.read_other_evidence(ROOT / "data/fallbacks")
+
+    assert releases.load_matrix() == releases.build_matrix(evidence, others)
 
 
 def test_published_matrix_asks_what_the_registry_asks() -> None:

@@ -17,7 +17,7 @@ from labkit.charts.matrices import admission_matrix, fallback_matrix
 from labkit.charts.numbers import glue_numbers, numbers_of
 from labkit.charts.printed import save_convergence
 from labkit.charts.records import audit_table, record_differences, record_table
-from labkit.charts.releases import release_changes, release_matrix
+from labkit.charts.releases import release_changes, release_matrix, stack_answers
 from labkit.charts.renderer import MIME, as_stored, enable, mimebundle
 from labkit.charts.rounding import convergence, rounding_ratios
 from labkit.charts.source import SourceFigure, load_reference, side_by_side
@@ -76,6 +76,7 @@ __all__ = [
     "rounding_ratios",
     "save_convergence",
     "side_by_side",
+    "stack_answers",
     "too_small_table",
     "verdict_matrix",
     "verdict_table",
