@@ -16,6 +16,7 @@ _PACKAGES = (
     "gguf",
     "jupyter-book",
     "labkit",
+    "llama-cpp-python",
     "mistral-common",
     "numpy",
     "papermill",
