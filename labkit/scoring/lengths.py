@@ -29,20 +29,28 @@ class Split:
     answer_tokens: int | None
 
 
-def split(output: Output) -> Split:
-    """Split an output into its reasoning block and its answer.
+def answer_of(output: Output) -> str:
+    """Return what follows the reasoning block, all of an output without one.
 
     The block ends at the last `</think>`. One that was opened, by the output or at the end of
     its prompt, and never closed, is all there is.
     """
-    before, closed, answer = output.text.rpartition(CLOSES)
-    opened = OPENS in output.text or output.prompt.rstrip().endswith(OPENS)
-    tokens = output.reasoning_tokens
-    if closed:
-        tokens = output.tokens_before(len(before) + len(CLOSES)) if tokens is None else tokens
-    else:
-        answer = "" if opened else output.text
-        tokens = (output.output_tokens if opened else 0) if tokens is None else tokens
+    if CLOSES in output.text:
+        return output.text.rpartition(CLOSES)[2]
+    return "" if _opens(output) else output.text
+
+
+def _opens(output: Output) -> bool:
+    return OPENS in output.text or output.prompt.rstrip().endswith(OPENS)
+
+
+def split(output: Output) -> Split:
+    """Split an output into its reasoning block and its answer, and count the tokens of each."""
+    answer, tokens = answer_of(output), output.reasoning_tokens
+    if tokens is None and CLOSES in output.text:
+        tokens = output.tokens_before(len(output.text) - len(answer))
+    elif tokens is None:
+        tokens = output.output_tokens if _opens(output) else 0
     rest = None if tokens is None else output.output_tokens - tokens
     return Split(answer=answer, reasoning_tokens=tokens, answer_tokens=rest)
 

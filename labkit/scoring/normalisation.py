@@ -12,12 +12,15 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+_WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
+_REST = r"(?:\.[0-9]+)?(?:/[0-9]+)?"
 NUMBER = re.compile(
-    r"(?=[-+−–$€£.0-9])(?<![\w.])"  # the first test fails fast nearly everywhere
-    r"(?:(?<![0-9)] )(?<![)])[-+−–])?"
-    r"[$€£]?"
-    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)?"
-    r"(?:(?<=[0-9])(?:\.[0-9]+)?(?:/[0-9]+)?|\.[0-9]+)"
+    # One character comes first, and what stands before it after: a set is what `re` finds fastest.
+    r"[-+−–$€£.0-9](?<![\w.].)"
+    rf"(?:(?<=[0-9])(?:[0-9]{{0,2}}(?:,[0-9]{{3}})+(?![0-9])|[0-9]*){_REST}"
+    r"|(?<=\.)[0-9]+"
+    r"|(?:(?<=[$€£])|(?<=[-+−–])(?<![0-9)] .)(?<![)].)[$€£]?)"
+    rf"(?:{_WHOLE}{_REST}|\.[0-9]+))"
     r"%?"
 )
 MAX_DIGITS = 1000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labkit.outputs import Output
-from labkit.scoring.lengths import split
+from labkit.scoring.lengths import answer_of
 from labkit.scoring.registry import Candidate, Extractor, NotJudged
 
 Outcome = Literal["right", "wrong", "missing", "not judged"]
@@ -75,7 +75,7 @@ def score(outputs: Iterable[Output], extractor: Extractor) -> Score:
 
 
 def _judge(output: Output, extractor: Extractor) -> ItemScore:
-    found = extractor.find(split(output).answer)
+    found = extractor.find(answer_of(output))
     if not found:
         return ItemScore(id=output.id, outcome="missing", answer=None, candidates=0)
     last = found[-1]
