@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import math
 import random
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from made_outputs import tokenised
+
 from labkit.experiments import capacity_and_cost as computed
+from labkit.experiments import scores
+from labkit.outputs import OUTPUTS_NAME, Output, write_outputs
 from labkit.results import load_schema
 
 STEPS = 48
@@ -397,3 +403,30 @@ def records() -> dict[str, Any]:
         "summary": {"runs": 3, "deployed": "another artefact", "deployed_artefact": 1},
         "elapsed_s": 1.5,
     }
+
+
+def write_variants(folder: Path) -> None:
+    """Write outputs of two variants, of which the second loses one item and gains another."""
+    for name, wrong in {"float32": {1, 2}, "int8": {2, 3}}.items():
+        write_outputs(folder / name / OUTPUTS_NAME, _answered(wrong))
+
+
+def _answered(wrong: set[int]) -> list[Output]:
+    """Make forty outputs of ten clusters that come to their end after 3 to 12 tokens."""
+    return [
+        tokenised(
+            ["so"] * (n % 10 + 1) + [" ####", " 6" if n in wrong else " 5"],
+            id=str(n),
+            cluster=str(n // 4),
+            token_ids=(*range(n % 10 + 2), 6 if n in wrong else 5),
+        )
+        for n in range(40)
+    ]
+
+
+@cache
+def from_text_to_score() -> dict[str, Any]:
+    """Score those variants; not to be changed, since it is made once."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_variants(Path(folder))
+        return scores.run(folder=Path(folder))

@@ -48,6 +48,9 @@ CHARTS = {
     "release_matrix": lambda: charts.release_matrix(releases.load_matrix()),
     "admission_matrix": lambda: charts.admission_matrix(sections.admission()),
     "verdict_matrix": lambda: charts.verdict_matrix(sections.verdicts()),
+    "extractor_spread": lambda: charts.extractor_spread(sections.from_text_to_score()),
+    "cap_knee": lambda: charts.cap_knee(sections.from_text_to_score()),
+    "transition_matrix": lambda: charts.transition_matrix(sections.from_text_to_score()),
 }
 every_chart = pytest.mark.parametrize("make", [pytest.param(f, id=n) for n, f in CHARTS.items()])
 

@@ -20,6 +20,18 @@ from labkit.charts.records import audit_table, record_differences, record_table
 from labkit.charts.releases import release_changes, release_matrix, stack_answers
 from labkit.charts.renderer import MIME, as_stored, enable, mimebundle
 from labkit.charts.rounding import convergence, rounding_ratios
+from labkit.charts.scores import (
+    cap_knee,
+    changed_items_table,
+    disputed_table,
+    extractor_spread,
+    impact_table,
+    lengths_table,
+    scores_table,
+    sweep_table,
+    transition_matrix,
+    verdicts_table,
+)
 from labkit.charts.source import SourceFigure, load_reference, side_by_side
 from labkit.charts.tables import (
     admission_table,
@@ -51,17 +63,23 @@ __all__ = [
     "audit_table",
     "boundary",
     "cache_growth",
+    "cap_knee",
     "capacity_growth",
     "capacity_table",
+    "changed_items_table",
     "comparison_table",
     "context_table",
     "convergence",
+    "disputed_table",
     "enable",
     "experts_table",
+    "extractor_spread",
     "fallback_matrix",
     "fallbacks_table",
     "fingerprint_table",
     "glue_numbers",
+    "impact_table",
+    "lengths_table",
     "load_reference",
     "margins",
     "mimebundle",
@@ -75,10 +93,14 @@ __all__ = [
     "release_matrix",
     "rounding_ratios",
     "save_convergence",
+    "scores_table",
     "side_by_side",
     "stack_answers",
+    "sweep_table",
     "too_small_table",
+    "transition_matrix",
     "verdict_matrix",
     "verdict_table",
+    "verdicts_table",
     "widths_table",
 ]
