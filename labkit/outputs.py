@@ -10,7 +10,6 @@ import bisect
 import dataclasses
 import hashlib
 import itertools
-import json
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.errors import OutputsError
-from labkit.files import canonical_json, shown, write_atomically
+from labkit.files import canonical_json, parse_json_strict, shown, write_atomically
 
 OUTPUTS_NAME = "outputs.jsonl"
 AT_CAP = "length"
@@ -168,7 +167,7 @@ def _numbered(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 def _read_line(line: str, *, place: str) -> Output:
     try:
-        stored = json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=_no_twins)
+        stored = parse_json_strict(line)
     except ValueError as error:
         raise OutputsError(f"Each line must be a JSON object; got {place}: {error}.") from error
     if not isinstance(stored, dict):
@@ -236,15 +235,3 @@ def _require_unique(items: Sequence[Output], lines: Sequence[int], *, source: st
                 f"An id must stand once in a file of outputs; got {source}: id={item.id!r} "
                 f"on lines {first} and {number}."
             )
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        twin = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twin!r} stands twice")
-    return dict(pairs)

@@ -22,7 +22,14 @@ from typing import Any
 
 from labkit import record
 from labkit.errors import ResultsError, RunError
-from labkit.files import disk_error, dump_json, find_root, shown, write_atomically
+from labkit.files import (
+    disk_error,
+    dump_json,
+    find_root,
+    parse_json_strict,
+    shown,
+    write_atomically,
+)
 from labkit.journal import Journal
 from labkit.schemas import first_fault
 
@@ -121,11 +128,9 @@ def _check_schema(stored: Mapping[str, object], *, source: str) -> None:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
-    """Return a file's JSON, refusing NaN and naming the place of an error."""
+    """Return a file's strict JSON, naming the place of an error."""
     try:
-        stored: dict[str, Any] = json.loads(
-            file.read_text(encoding="utf-8"), parse_constant=_refuse_constant
-        )
+        stored: dict[str, Any] = parse_json_strict(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ResultsError(
             f"A results file must exist; got path={shown(file)}. "
@@ -142,10 +147,6 @@ def _read_json(file: Path) -> dict[str, Any]:
             f"Results must be UTF-8 JSON; got path={shown(file)}: {error}"
         ) from error
     return stored
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 class RunFolder:

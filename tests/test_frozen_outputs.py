@@ -272,7 +272,7 @@ def test_impact_lists_the_items_that_changed(
         ),
         pytest.param(
             ["impact", "FILE", "FILE", "--limits", "gone.json"],
-            "labkit impact: limits must be a readable JSON file; got gone.json",
+            "labkit impact: limits must be a readable JSON file; got path=gone.json",
             id="no limits",
         ),
         pytest.param(

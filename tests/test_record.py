@@ -156,7 +156,13 @@ def test_a_record_that_is_none_is_refused(case: dict[str, Any], whole: dict[str,
 
 def test_a_torn_record_is_refused(tmp_path: Path) -> None:
     """A file that is no JSON is refused with its name and what to do."""
-    for text in ("{", '{"schema_version": NaN}'):
+    for text in (
+        "{",
+        '{"schema_version": NaN}',
+        '{"id": "a", "id": "b"}',
+        '{"id": 1e999}',
+        "[" * 9999,
+    ):
         (tmp_path / "record.json").write_text(text)
 
         with pytest.raises(ResultsError, match="must be JSON; got path="):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from labkit.cli._common import (
     print_table,
 )
 from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, OutputsError
+from labkit.files import load_json_strict
 
 if TYPE_CHECKING:
     from labkit.paired import Impact, Limits, Verdict
@@ -90,10 +90,7 @@ def _limits(args: argparse.Namespace) -> Limits:
 
 
 def _read_limits(path: Path) -> dict[str, Any]:
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise OutputsError(f"limits must be a readable JSON file; got {path}: {error}.") from error
+    stored = load_json_strict(path, what="limits", error=OutputsError)
     if not isinstance(stored, dict):
         raise OutputsError(f"limits must be a JSON object; got {path}: {type(stored).__name__}.")
     return stored

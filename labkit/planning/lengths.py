@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from labkit.errors import PlanningError
+from labkit.files import parse_json_strict
 from labkit.planning.pool import counted
 
 SHAPES: Final = (("tokens",), ("prompt_tokens", "max_new_tokens"))
@@ -42,8 +42,8 @@ def read_lengths(path: Path) -> list[int]:
 
 def _reserved(line: str, *, place: str) -> int:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        row = parse_json_strict(line)
+    except ValueError as error:
         raise PlanningError(f"Each line must be JSON; got {place}: {error}.") from error
     keys = tuple(row) if isinstance(row, Mapping) else ()
     if not any(sorted(keys) == sorted(shape) for shape in SHAPES):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from labkit.errors import ResultsError
-from labkit.files import shown
+from labkit.files import parse_json_strict, sha256_of, shown
 from labkit.record.layers import LAYERS, STAGES, Stated, fields_of_layers
 from labkit.record.model import RECORD_NAME, RECORD_VERSION, STATUSES, Artefact, RunRecord
 from labkit.record.schema import SHA256, UTC
@@ -48,7 +46,7 @@ def read_record(folder: Path) -> RunRecord:
     """
     path = folder if folder.suffix == ".json" and folder.is_file() else folder / RECORD_NAME
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        stored = parse_json_strict(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ResultsError(
             f"A run folder must hold {RECORD_NAME}; got path={shown(path)}, which does not exist. "
@@ -90,19 +88,9 @@ def check_artefacts(record: RunRecord, folder: Path) -> list[str]:
         path = folder / item.path
         if not path.is_file():
             faults.append(f"artefact {item.path} is not there")
-        elif (found := digest_of_file(path)) != item.sha256:
+        elif (found := sha256_of(path)) != item.sha256:
             faults.append(f"artefact {item.path} must have sha256={item.sha256}; got {found}")
     return faults
-
-
-def digest_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _require(holds: bool, rule: str, name: str, value: object, source: str) -> None:

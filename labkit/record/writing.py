@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from labkit.errors import ResultsError
-from labkit.files import dump_json, write_atomically
+from labkit.files import dump_json, sha256_of, write_atomically
 from labkit.record import machine
 from labkit.record.layers import STAGES, Stated, fields_of_layers
 from labkit.record.model import RECORD_NAME, Artefact, RunRecord, stated_json
-from labkit.record.reading import digest_of_file, read_record, stated_from_json
+from labkit.record.reading import read_record, stated_from_json
 
 
 def start_record(
@@ -96,7 +96,7 @@ def seal_record(folder: Path, record: RunRecord, *, files: Iterable[Path]) -> Ru
     made = [
         Artefact(
             path=path.relative_to(folder).as_posix(),
-            sha256=digest_of_file(path),
+            sha256=sha256_of(path),
             size_bytes=path.stat().st_size,
         )
         for path in sorted(files)
