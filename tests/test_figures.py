@@ -15,6 +15,7 @@ from support import ROOT
 from labkit import charts, sphinx_figures
 from labkit.charts.behind import tables_behind
 from labkit.errors import LabError
+from labkit.figures._stacks import stored_section
 
 
 @pytest.fixture
@@ -54,7 +55,10 @@ def test_a_chart_without_tooltips_has_no_table() -> None:
     assert tables_behind({"mark": "bar", "data": {"values": [{"a": 1}]}}) == ""
 
 
-@pytest.mark.parametrize("name", ["boundary", "margins", "cache", "convergence", "verdicts"])
+CHARTS = ["boundary", "margins", "cache", "convergence", "verdicts", "another_stack"]
+
+
+@pytest.mark.parametrize("name", CHARTS)
 def test_a_figure_of_charts_has_words_and_a_table(stage: Path, name: str) -> None:
     """A live figure made of charts has a text alternative and its table."""
     html = sphinx_figures.render(name, stage=stage)
@@ -137,5 +141,20 @@ def test_a_table_of_the_benchmark_has_rows(stage: Path, name: str, says: str) ->
 
 def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:
     """A page that asks for a figure that is not there is told which are."""
-    with pytest.raises(LabError, match=r"a live figure must be one of boundary, .*; got 'plot'"):
+    with pytest.raises(LabError, match=r"figure must be one of another_stack, .*; got 'plot'"):
         sphinx_figures.render("plot", stage=tmp_path)
+
+
+def test_the_page_on_another_stack_says_what_was_measured() -> None:
+    """The stored runs hold what the page says: plain files round, 8 and 16 bits stay."""
+    stacks = {row["knob"]: row for row in stored_section("another_stack.json")["rows"]}
+    plain, flash, published, both = (
+        stacks[f"another_stack_{name}"]
+        for name in ("plain_False", "plain_True", "published_False", "published_True")
+    )
+    different = [row["verdict"] for row in (flash, published, both)]
+
+    assert plain["verdict"] == "preserving"
+    assert different == ["different artefact"] * 3
+    assert flash["ratio"] < 2 < published["ratio"]
+    assert both["ratio"] / published["ratio"] == pytest.approx(1, abs=0.25)

@@ -50,9 +50,11 @@ def gpt2_backend() -> TransformersBackend:
 def llamacpp_backend() -> LlamaCppBackend:
     """Return llama.cpp over a tiny random Llama's plain float32 file."""
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: make llamacpp")
-    folder = save_gguf(Path(tempfile.mkdtemp()) / "tiny")
-    made = models.load(str(folder), dtype="float32")
-    return open_beside(made, weights="float32")
+    scratch = Path(tempfile.mkdtemp())
+    made = models.load(str(save_gguf(scratch / "tiny")), dtype="float32")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LABKIT_CACHE", str(scratch / "cache"))
+        return open_beside(made, weights="float32")
 
 
 def save(folder: Path) -> Path:
