@@ -84,6 +84,28 @@ def test_a_bracket_never_claims_beyond_its_last_pass(
         assert bracket.supports(length) is None
 
 
+def test_a_bracket_says_nothing_where_nothing_was_measured() -> None:
+    """Gaps of the plan and lengths outside it are open; between two passes and past a fail not."""
+    bracket = effective_context(cells(30, None, 30, None, 9, None), threshold=1)
+    asked = (1, 999, 1000, 1001, 2000, 3000, 3001, 4000, 4999, 5000, 5001, 6000)
+    said = [bracket.supports(length) for length in asked]
+
+    assert said == [None, None, True, True, None, True, None, None, None, False, False, None]
+    assert effective_context(cells(9, 30), threshold=1).supports(999) is None
+
+
+@pytest.mark.parametrize("length", [0, -5, True, 1.5])
+def test_a_length_that_counts_no_token_is_refused(length: object) -> None:
+    """No bracket answers for less than a token, or for a part of one."""
+    bracket = effective_context(cells(30), threshold=1)
+    with pytest.raises(EvidenceError) as caught:
+        bracket.supports(length)
+
+    assert str(caught.value) == (
+        f"`length` must be a whole number above zero; got length={length!r}."
+    )
+
+
 @given(counts, thresholds, thresholds)
 def test_a_stricter_threshold_never_widens_the_range(
     passed: list[int | None], one: Fraction, other: Fraction
@@ -258,5 +280,6 @@ def test_evidence_of_other_shape_is_refused() -> None:
     """A list and a missing field are refused by name."""
     with pytest.raises(EvidenceError, match="must be a JSON object; got list"):
         evidence_from_json([])
-    with pytest.raises(EvidenceError, match="missing 1 required keyword-only argument: 'runs'"):
-        evidence_from_json({key: GOOD[key] for key in GOOD if key != "runs"})
+    for name in ("runs", "families"):
+        with pytest.raises(EvidenceError, match=f"missing 1 required .* argument: '{name}'"):
+            evidence_from_json({key: GOOD[key] for key in GOOD if key != name})

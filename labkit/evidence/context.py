@@ -6,9 +6,11 @@ neither. The threshold belongs to the result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeGuard
 
 from labkit.errors import EvidenceError
 
@@ -31,10 +33,7 @@ class Trials:
     def __post_init__(self) -> None:
         counts = {"length": self.length, "trials": self.trials}
         for name, value in counts.items():
-            if not _is_count(value) or value < 1:
-                raise EvidenceError(
-                    f"`{name}` must be a whole number above zero; got {name}={value!r}."
-                )
+            _above_zero(value, name=name)
         if self.passed is not None and not (
             _is_count(self.passed) and 0 <= self.passed <= self.trials
         ):
@@ -51,6 +50,7 @@ class Bracket:
 
     Attributes:
         threshold: The least share of passed trials that is acceptable.
+        first_pass: The shortest evaluated length, if it passed, or None.
         last_pass: The longest evaluated length up to which every evaluated one passed, or None.
         first_fail: The shortest evaluated length that failed, or None.
         passed_beyond: Lengths that passed beyond the first fail; they do not extend the range.
@@ -58,14 +58,25 @@ class Bracket:
     """
 
     threshold: Fraction
+    first_pass: int | None
     last_pass: int | None
     first_fail: int | None
     passed_beyond: tuple[int, ...]
     not_evaluated: tuple[int, ...]
 
     def supports(self, length: int) -> bool | None:
-        """Return whether a length is inside what passed; None where nothing was measured."""
-        if self.last_pass is not None and length <= self.last_pass:
+        """Return whether a length is inside what passed; None where nothing was measured.
+
+        Nothing was where a planned length was not evaluated, below the shortest pass, between the
+        last pass and the first fail, and beyond the longest length.
+
+        Raises:
+            EvidenceError: If the length is no count of tokens.
+        """
+        _above_zero(length, name="length")
+        if length in self.not_evaluated:
+            return None
+        if (self.first_pass or math.inf) <= length <= (self.last_pass or 0):
             return True
         return False if self.first_fail is not None and length >= self.first_fail else None
 
@@ -117,6 +128,7 @@ def effective_context(cells: Iterable[Trials], *, threshold: str | float) -> Bra
     before = [length for length in good if first_fail is None or length < first_fail]
     return Bracket(
         threshold=share,
+        first_pass=min(before, default=None),
         last_pass=max(before, default=None),
         first_fail=first_fail,
         passed_beyond=tuple(length for length in good if length not in before),
@@ -137,7 +149,12 @@ def _share(threshold: str | float) -> Fraction:
     return share
 
 
-def _is_count(value: object) -> bool:
+def _above_zero(value: object, *, name: str) -> None:
+    if not _is_count(value) or value < 1:
+        raise EvidenceError(f"`{name}` must be a whole number above zero; got {name}={value!r}.")
+
+
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

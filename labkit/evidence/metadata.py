@@ -55,6 +55,8 @@ class Evidence:
         known_word(self.validation, VALIDATIONS, what="`validation`")
         known_word(self.status, STATUSES, what="`status`")
         known_word(self.contract, CONTRACTS, what="`contract`")
+        if faults := _of_other_kind(self):
+            raise EvidenceError(f"Evidence must be stated in text; got {'; '.join(faults)}.")
         for name in self.scope:
             known_word(name, SCOPE, what="A part of `scope`")
         object.__setattr__(self, "scope", MappingProxyType(dict(self.scope)))
@@ -73,12 +75,29 @@ def evidence_from_json(data: object) -> Evidence:
     if not isinstance(data, Mapping):
         raise EvidenceError(f"Evidence must be a JSON object; got {type(data).__name__}.")
     fields = dict(data)
-    fields["families"] = tuple(fields.get("families") or ())
+    if isinstance(families := fields.get("families"), list):
+        fields["families"] = tuple(families)
     try:
         return Evidence(**fields)
     except TypeError as error:
         known = ", ".join(Evidence.__dataclass_fields__)
         raise EvidenceError(f"Evidence must have the fields {known}; got {error}.") from error
+
+
+def _of_other_kind(evidence: Evidence) -> list[str]:
+    families, scope = evidence.families, evidence.scope
+    faults = []
+    if not isinstance(families, tuple) or not all(_is_text(name) and name for name in families):
+        faults.append(f"families={families!r}, which is no list of names")
+    if not isinstance(scope, Mapping) or not all(_is_text(text) for text in scope.values()):
+        faults.append(f"scope={scope!r}, which is no object of texts")
+    if not _is_text(evidence.artifact):
+        faults.append(f"artifact={evidence.artifact!r}, which is no text")
+    return faults
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _unstated(evidence: Evidence) -> list[str]:
