@@ -33,6 +33,7 @@ from labkit.planning import (
     weakest,
 )
 from labkit.planning.lengths import read_lengths
+from labkit.planning.quantity import number
 from labkit.planning.units import BASE_UNITS, SCALES, parse_unit
 from labkit.spec import LayerCache, ModelSpec
 
@@ -141,6 +142,12 @@ def test_a_bad_quantity_is_refused_in_full(case: dict) -> None:
     assert str(caught.value) == case["error"]
 
 
+@given(st.integers(-(10**12), 10**12), st.integers(0, 999))
+def test_separated_thousands_are_read_as_printed(whole: int, thousandths: int) -> None:
+    """A number in groups of three, with or without a fraction, reads as the same number."""
+    assert number(f"{whole:,}.{thousandths:03}") == number(f"{whole}.{thousandths:03}")
+
+
 # ---- cost --------------------------------------------------------------------------------
 
 
@@ -194,6 +201,11 @@ def test_success_costs_what_failures_cost_too() -> None:
             "`gpus` must be in 'GPU'; got 1 node (measured) from the launch. "
             "Convert it, or measure what the formula asks for.",
             id="nodes",
+        ),
+        pytest.param(
+            {"gpus": quantity("0.5", "GPU", label="measured", source="the launch")},
+            "`gpus` must be a whole number; got gpus=0.5 GPU.",
+            id="half an accelerator",
         ),
     ],
 )
@@ -337,6 +349,26 @@ def test_an_uncounted_state_is_never_shown_as_room() -> None:
     assert [bound.holds(n) for n in (1, 122, 123)] == [None, None, False]
 
 
+def test_nothing_known_bounds_nothing() -> None:
+    """Where every layer keeps a state of unknown size, no count is sure and none too large."""
+    pool = pool_of_bytes(10**6)
+    recurrent = ModelSpec(name="recurrent", cache_plan=(LayerCache(kind="recurrent"),) * 2)
+    need = need_of(pool, 16, spec=recurrent)
+    bound, mix = equal_length_bound(pool, need), mixed_length_bound(pool, [need])
+
+    assert (bound.surely, bound.at_most, bound.holds(1)) == (None, None, None)
+    assert (mix.together, mix.all_shortest, mix.holds(10**9)) == (None, None, None)
+
+
+def test_a_mix_does_not_hold_only_beyond_its_shortest() -> None:
+    """Up to the confidence it holds, beyond the shortest it does not, between nobody knows."""
+    pool = pool_of_blocks(100)
+    mix = mixed_length_bound(pool, [Need(least=size, most=size) for size in (1, 10)])
+
+    assert (mix.at_confidence, mix.all_shortest) == (10, 100)
+    assert [mix.holds(n) for n in (10, 11, 100, 101)] == [True, None, None, False]
+
+
 def test_a_declared_state_is_counted() -> None:
     """With its bytes given, the state is part of every sequence."""
     pool = pool_of_bytes(10**6)
@@ -390,6 +422,21 @@ def test_a_mix_with_an_unknown_need_stays_open() -> None:
             "A length must be within the positions of gpt2; got length=1025, max_position=1024. "
             "No pool makes room for a longer one.",
             id="beyond the positions",
+        ),
+        pytest.param(
+            lambda: need_of(pool_of_bytes(100), 1, spec=hybrid(), state_bytes=0),
+            "`state_bytes` must be a whole number from 1 to 1e+18; got state_bytes=0.",
+            id="a state of no bytes",
+        ),
+        pytest.param(
+            lambda: need_of(
+                pool_of_bytes(100),
+                1,
+                spec=ModelSpec(name="x", cache_plan=(LayerCache(kind="none"),)),
+            ),
+            "A sequence must take a part of the pool; got 0 bytes for x. "
+            "Measure what its layers keep, and give it as the bytes of its state.",
+            id="a sequence of nothing",
         ),
         pytest.param(
             lambda: need_of(pool_of_bytes(100), 1, spec=ModelSpec(name="x", notes=("Why.",))),

@@ -34,6 +34,29 @@ def test_a_command_prints_and_ends_as_stated(
     assert said.err == case.get("error", "")
 
 
+@pytest.mark.parametrize("mode", [["--length", "8192"], ["--lengths", "LENGTHS"]])
+def test_a_recurrent_model_without_its_state_is_open(
+    mode: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that keeps nothing but states has no bound until a state's bytes are given."""
+    config, lengths = tmp_path / "config.json", tmp_path / "lengths.jsonl"
+    config.write_text('{"model_type": "mamba", "hidden_size": 64, "num_hidden_layers": 2}')
+    lengths.write_text('{"tokens": 8192}\n')
+    mode = [str(lengths) if word == "LENGTHS" else word for word in mode]
+    command = ["capacity", "--pool-bytes", "1000", "--spec", str(config), *mode]
+    statuses = [main(command), main([*command, "--state-bytes", "0"])]
+    said = capsys.readouterr().err.splitlines()
+
+    assert statuses == [2, 2]
+    assert said == [
+        "labkit capacity: Whether 1 sequences fit must follow from what is known; it does not, "
+        "for the reason beside the bound. Measure the pool in tokens, or give --state-bytes of at "
+        "least 1.",
+        "labkit capacity: `state_bytes` must be a whole number from 1 to 1e+18; got state_bytes=0.",
+    ]
+    assert main([*command, "--state-bytes", "1000"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "holds", "label"),
     [

@@ -218,7 +218,8 @@ def comparison_table(section: Section) -> pd.DataFrame:
 
 def _bounds(point: dict[str, Any]) -> str:
     if point["surely"] is None:
-        return f"{NOT_KNOWN}, at most {point['at_most']:,}"
+        most = point["at_most"]
+        return NOT_KNOWN if most is None else f"{NOT_KNOWN}, at most {most:,}"
     if point["surely"] == point["at_most"]:
         return f"{point['surely']:,}"
     return f"{point['surely']:,} to {point['at_most']:,}"

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
+from labkit.cli._common import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    print_json,
+    print_table,
+    refuse_unused,
+)
 from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, PlanningError
 
 if TYPE_CHECKING:
     from labkit.planning import Mix, Need, Pool
     from labkit.spec import ModelSpec
 
+_CONFIDENCE = 0.99
+_CACHE_BYTES = 2
 _COLUMNS = {
     "length": "tokens each",
     "surely": "sequences",
@@ -54,9 +62,9 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--confidence",
         type=float,
-        default=0.99,
         metavar="P",
-        help="with --lengths, the probability that so many drawn from them fit (default: 0.99)",
+        help="with --lengths, the probability that so many drawn from them fit "
+        f"(default: {_CONFIDENCE})",
     )
     add_json_option(parser)
     parser.set_defaults(execute=execute)
@@ -77,10 +85,16 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
         "--headroom", default="0", metavar="SHARE", help="share kept free, such as 0.1 (default: 0)"
     )
     parser.add_argument(
-        "--bytes-per-element", type=int, default=2, metavar="N", help="of the cache (default: 2)"
+        "--bytes-per-element",
+        type=int,
+        metavar="N",
+        help=f"with --pool-bytes, of the cache (default: {_CACHE_BYTES})",
     )
     parser.add_argument(
-        "--state-bytes", type=int, metavar="N", help="fixed state of a sequence, where measured"
+        "--state-bytes",
+        type=int,
+        metavar="N",
+        help="with --pool-bytes, fixed state of a sequence, where measured",
     )
 
 
@@ -88,15 +102,13 @@ def execute(args: argparse.Namespace) -> int:
     """Print the bounds, and say by the exit status whether the wanted sequences fit."""
     from labkit.planning import need_of
 
+    _refuse_unused(args)
     pool, spec = _pool(args), _spec(args)
+    width = _CACHE_BYTES if args.bytes_per_element is None else args.bytes_per_element
 
     def need(tokens: int) -> Need:
         return need_of(
-            pool,
-            tokens,
-            spec=spec,
-            bytes_per_element=args.bytes_per_element,
-            state_bytes=args.state_bytes,
+            pool, tokens, spec=spec, bytes_per_element=width, state_bytes=args.state_bytes
         )
 
     if args.lengths is None:
@@ -104,6 +116,14 @@ def execute(args: argparse.Namespace) -> int:
     from labkit.planning.lengths import read_lengths
 
     return _mixed(args, pool, [need(length) for length in read_lengths(Path(args.lengths))])
+
+
+def _refuse_unused(args: argparse.Namespace) -> None:
+    if args.lengths is None:
+        refuse_unused(args, "confidence", mode="--length")
+    if args.pool_bytes is None:
+        mode = "--pool-tokens" if args.pool_blocks is None else "--pool-blocks"
+        refuse_unused(args, "bytes_per_element", "state_bytes", mode=mode)
 
 
 def _pool(args: argparse.Namespace) -> Pool:
@@ -130,6 +150,8 @@ def _spec(args: argparse.Namespace) -> ModelSpec | None:
 
 
 def _equal(args: argparse.Namespace, pool: Pool, needs: dict[int, Need]) -> int:
+    from dataclasses import asdict
+
     from labkit.planning import equal_length_bound
     from labkit.planning.pool import counted
 
@@ -143,25 +165,27 @@ def _equal(args: argparse.Namespace, pool: Pool, needs: dict[int, Need]) -> int:
         print_json({"pool": pool.size.to_json(), "wanted": wanted, "rows": rows})
     else:
         print_table(rows, _COLUMNS)
-    return _status([bound.holds(wanted) for bound in bounds.values()], wanted=wanted)
+    return _status(
+        [bound.holds(wanted) for bound in bounds.values()], open_because=_unknown(wanted)
+    )
 
 
 def _mixed(args: argparse.Namespace, pool: Pool, needs: list[Need]) -> int:
+    from dataclasses import asdict
+
     from labkit.planning import mixed_length_bound
     from labkit.planning.pool import counted
 
-    mix = mixed_length_bound(pool, needs, confidence=args.confidence)
+    confidence = _CONFIDENCE if args.confidence is None else args.confidence
+    mix = mixed_length_bound(pool, needs, confidence=confidence)
     wanted = len(needs) if args.sequences is None else counted(args.sequences, name="sequences")
-    holds = mix.together if args.sequences is None else _drawn(mix, wanted)
+    holds = mix.together if args.sequences is None else mix.holds(wanted)
     if args.json:
         print_json({"pool": pool.size.to_json(), "wanted": wanted, **asdict(mix), "holds": holds})
     else:
         print_table(_mix_rows(mix, unit=str(pool.size.unit)), {"what": "mix", "count": mix.label})
-    return _status([holds], wanted=wanted)
-
-
-def _drawn(mix: Mix, wanted: int) -> bool | None:
-    return None if mix.at_confidence is None else wanted <= mix.at_confidence
+    drawn = args.sequences is not None and mix.at_confidence is not None
+    return _status([holds], open_because=_between(mix, wanted) if drawn else _unknown(wanted))
 
 
 def _mix_rows(mix: Mix, *, unit: str) -> list[dict[str, object]]:
@@ -170,6 +194,7 @@ def _mix_rows(mix: Mix, *, unit: str) -> list[dict[str, object]]:
         f"{unit}s they need together": mix.needed,
         f"{unit}s that may be given out": mix.usable,
         "they fit together": mix.together,
+        "sequences, all as short as the shortest": mix.all_shortest,
         "sequences, all as long as the longest": mix.all_longest,
         f"sequences drawn from them, at {mix.confidence:g}": mix.at_confidence,
         "sequences, all as long as the mean": mix.on_average,
@@ -177,12 +202,24 @@ def _mix_rows(mix: Mix, *, unit: str) -> list[dict[str, object]]:
     return [{"what": what, "count": count} for what, count in rows.items()]
 
 
-def _status(holds: list[bool | None], *, wanted: int) -> int:
+def _status(holds: list[bool | None], *, open_because: str) -> int:
     if False in holds:
         return EXIT_DOES_NOT_HOLD
     if None in holds:
-        raise PlanningError(
-            f"Whether {wanted} sequences fit must follow from what is known; it does not, for the "
-            "reason beside the bound. Measure the pool in tokens, or give --state-bytes."
-        )
+        raise PlanningError(open_because)
     return EXIT_HOLDS
+
+
+def _unknown(wanted: int) -> str:
+    return (
+        f"Whether {wanted} sequences fit must follow from what is known; it does not, for the "
+        "reason beside the bound. Measure the pool in tokens, or give --state-bytes of at least 1."
+    )
+
+
+def _between(mix: Mix, wanted: int) -> str:
+    return (
+        f"Whether {wanted} drawn sequences fit must follow from a bound; {mix.at_confidence:,} "
+        f"fit at a confidence of {mix.confidence:g}, and only more than {mix.all_shortest:,} "
+        "cannot. Ask for fewer, or for less confidence."
+    )

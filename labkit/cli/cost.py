@@ -5,12 +5,30 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
+from labkit.cli._common import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    print_json,
+    print_table,
+    refuse_unused,
+)
 from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, PlanningError
 
 if TYPE_CHECKING:
     from labkit.planning import Quantity
 
+_GPUS = "1"
+_LABELS = {"price": "estimated", "throughput": "measured", "attempt": "estimated"}
+_OF_A_RATE = (
+    "price",
+    "gpus",
+    "throughput",
+    "tokens",
+    "tokens_per_attempt",
+    "success_rate",
+    *(f"{name}_label" for name in _LABELS),
+)
 _COLUMNS = {"what": "cost of", "value": "value", "unit": "unit", "label": "label"}
 
 
@@ -24,7 +42,7 @@ def add_to(subparsers: Subparsers) -> None:
         '--at-most "0.10 $/M output token"',
     )
     parser.add_argument("--price", metavar="D", help="dollars an accelerator and hour")
-    parser.add_argument("--gpus", default="1", metavar="N", help="provisioned (default: 1)")
+    parser.add_argument("--gpus", metavar="N", help=f"provisioned (default: {_GPUS})")
     parser.add_argument("--throughput", metavar="R", help="tokens a second")
     parser.add_argument(
         "--tokens",
@@ -39,10 +57,9 @@ def add_to(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--spent", metavar="D", help="instead of a price: dollars of a whole run")
     parser.add_argument("--successes", metavar="N", help="successes of that run")
-    for name, default in (("price", "estimated"), ("throughput", "measured")):
+    for name, default in _LABELS.items():
         parser.add_argument(
             f"--{name}-label",
-            default=default,
             metavar="LABEL",
             help=f"measured, derived or estimated (default: {default})",
         )
@@ -68,32 +85,38 @@ def execute(args: argparse.Namespace) -> int:
 def _of_a_rate(args: argparse.Namespace) -> dict[str, Quantity]:
     from labkit.planning import cost_per_million, cost_per_thousand_successes_by_rate, quantity
 
+    refuse_unused(args, "successes", mode="a cost without --spent")
     _need(args, "price", "throughput", "tokens")
+    gpus = _GPUS if args.gpus is None else args.gpus
     rate = {
         "price": quantity(
-            args.price, "$/GPU/hour", label=args.price_label, source="the price given"
+            args.price, "$/GPU/hour", label=_label(args, "price"), source="the price given"
         ),
-        "gpus": quantity(args.gpus, "GPU", label="measured", source="the number of accelerators"),
+        "gpus": quantity(gpus, "GPU", label="measured", source="the number of accelerators"),
         "throughput": quantity(
             args.throughput,
             f"{args.tokens} token/s",
-            label=args.throughput_label,
+            label=_label(args, "throughput"),
             source="the throughput given",
         ),
     }
     costs = {f"{args.tokens} tokens": cost_per_million(**rate)}
     if args.tokens_per_attempt is None and args.success_rate is None:
+        refuse_unused(args, "attempt_label", mode="a cost of tokens alone")
         return costs
     _need(args, "tokens_per_attempt", "success_rate")
     attempt = {
         "tokens_per_attempt": quantity(
             args.tokens_per_attempt,
             "output token/attempt",
-            label="measured",
+            label=_label(args, "attempt"),
             source="the tokens of an attempt",
         ),
         "success_rate": quantity(
-            args.success_rate, "success/attempt", label="measured", source="the success rate"
+            args.success_rate,
+            "success/attempt",
+            label=_label(args, "attempt"),
+            source="the success rate",
         ),
     }
     return {**costs, "successes": cost_per_thousand_successes_by_rate(**rate, **attempt)}
@@ -102,16 +125,18 @@ def _of_a_rate(args: argparse.Namespace) -> dict[str, Quantity]:
 def _of_a_run(args: argparse.Namespace) -> dict[str, Quantity]:
     from labkit.planning import cost_per_success, quantity
 
+    refuse_unused(args, *_OF_A_RATE, mode="--spent, the cost of a whole run,")
     _need(args, "spent", "successes")
-    if args.price is not None or args.throughput is not None:
-        raise PlanningError(
-            "--spent is the cost of a whole run; leave --price and --throughput out."
-        )
     cost = cost_per_success(
         cost=quantity(args.spent, "$", label="measured", source="the cost of the run"),
         successes=quantity(args.successes, "success", label="measured", source="the run's count"),
     )
     return {"a success": cost}
+
+
+def _label(args: argparse.Namespace, name: str) -> str:
+    given: str | None = getattr(args, f"{name}_label")
+    return _LABELS[name] if given is None else given
 
 
 def _need(args: argparse.Namespace, *names: str) -> None:
@@ -126,8 +151,10 @@ def _need(args: argparse.Namespace, *names: str) -> None:
 def _keeps(costs: dict[str, Quantity], text: str) -> bool:
     """Return whether the cost in the limit's unit is within it; refuse a limit in no such unit."""
     from labkit.planning import quantity
+    from labkit.planning.quantity import positive
 
     value, _, unit = text.strip().partition(" ")
     limit = quantity(value, unit.strip(), label="estimated", source="the limit given")
     same = [cost for cost in costs.values() if cost.unit == limit.unit]
+    positive(limit, name="at_most", unit=str(limit.unit))
     return not (same or list(costs.values()))[-1].exceeds(limit)

@@ -15,7 +15,7 @@ from labkit.errors import PlanningError
 from labkit.planning.formulas import formula
 from labkit.planning.need import Need
 from labkit.planning.pool import Pool, counted, pool_of_tokens
-from labkit.planning.quantity import DERIVED, Quantity, number, positive, weakest
+from labkit.planning.quantity import DERIVED, Quantity, number, positive, weakest, whole
 from labkit.planning.units import parse_unit
 
 
@@ -25,21 +25,19 @@ class Bound:
 
     Attributes:
         surely: So many fit whatever is not known; None where that cannot be said.
-        at_most: More cannot fit.
+        at_most: More cannot fit; None where what is known of a sequence takes no room.
         label: How far to trust it: `derived` from a measured pool, or `estimated`.
         why: Why the two differ, or an empty text.
     """
 
     surely: int | None
-    at_most: int
+    at_most: int | None
     label: str
     why: str = ""
 
     def holds(self, sequences: int) -> bool | None:
         """Return whether so many fit, None where that is not known."""
-        if sequences > self.at_most:
-            return False
-        return True if self.surely is not None and sequences <= self.surely else None
+        return _holds(sequences, surely=self.surely, at_most=self.at_most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +49,8 @@ class Mix:
         together: Whether the given ones fit all at once, None where that is not known.
         needed: What they surely need together, in the pool's unit; None where not known.
         usable: What the pool may give out, in the same unit.
+        all_shortest: More cannot fit, were every one as short as the shortest; None where what is
+            known of that one takes no room.
         all_longest: So many fit if every one is as long as the longest.
         at_confidence: So many independent draws fit with the declared confidence.
         on_average: So many fit if every one is as long as the mean; half of all draws are worse.
@@ -62,18 +62,23 @@ class Mix:
     together: bool | None
     needed: int | None
     usable: int
+    all_shortest: int | None
     all_longest: int | None
     at_confidence: int | None
     on_average: int | None
     confidence: float
     label: str
 
+    def holds(self, sequences: int) -> bool | None:
+        """Return whether so many draws fit with the confidence, None where that is not known."""
+        return _holds(sequences, surely=self.at_confidence, at_most=self.all_shortest)
+
 
 def equal_length_bound(pool: Pool, need: Need) -> Bound:
     """Return how many sequences of one need the pool holds."""
     return Bound(
         surely=None if need.most is None else pool.usable // need.most,
-        at_most=pool.usable // need.least,
+        at_most=_at_most(pool, need.least),
         label=weakest(DERIVED, pool.size.label),
         why=need.why,
     )
@@ -106,6 +111,7 @@ def mixed_length_bound(pool: Pool, needs: Sequence[Need], *, confidence: float =
         together=_together(pool, needs),
         needed=sum(known) if complete else None,
         usable=pool.usable,
+        all_shortest=_at_most(pool, min(need.least for need in needs)),
         all_longest=pool.usable // max(known) if complete else None,
         at_confidence=_at_confidence(pool.usable, known, confidence) if complete else None,
         on_average=int(pool.usable / Fraction(sum(known), len(known))) if complete else None,
@@ -126,19 +132,28 @@ def equal_length_sequences(*, pool: Quantity, block: Quantity, length: Quantity)
     Raises:
         PlanningError: If one is not a whole number above zero, or in another unit.
     """
-    slots = _whole(positive(pool, name="pool", unit="token slot"), name="pool")
-    per_block = _whole(positive(block, name="block", unit="token slot/block"), name="block")
-    reserved = _whole(positive(length, name="length", unit="token slot/sequence"), name="length")
+    slots = _count(positive(pool, name="pool", unit="token slot"), name="pool")
+    per_block = _count(positive(block, name="block", unit="token slot/block"), name="block")
+    reserved = _count(positive(length, name="length", unit="token slot/sequence"), name="length")
     held = pool_of_tokens(slots, block_tokens=per_block)
     blocks = -(-reserved // per_block)
-    bound = equal_length_bound(held, Need(least=blocks, most=blocks))
     exact = pool / length  # carries the labels and the sources
     return Quantity(
-        value=Fraction(bound.at_most),
+        value=Fraction(held.usable // blocks),
         unit=parse_unit("sequence"),
         label=exact.label,
         sources=exact.sources,
     )
+
+
+def _holds(sequences: int, *, surely: int | None, at_most: int | None) -> bool | None:
+    if at_most is not None and sequences > at_most:
+        return False
+    return True if surely is not None and sequences <= surely else None
+
+
+def _at_most(pool: Pool, least: int) -> int | None:
+    return pool.usable // least if least else None
 
 
 def _together(pool: Pool, needs: Sequence[Need]) -> bool | None:
@@ -159,9 +174,5 @@ def _at_confidence(usable: int, needs: Sequence[int], confidence: float) -> int:
     return max(n, usable // max(needs))
 
 
-def _whole(item: Quantity, *, name: str) -> int:
-    if item.value.denominator != 1:
-        raise PlanningError(
-            f"`{name}` must be a whole number; got {name}={float(item.value):g} {item.unit}."
-        )
-    return counted(int(item.value), name=name)
+def _count(item: Quantity, *, name: str) -> int:
+    return counted(int(whole(item, name=name).value), name=name)

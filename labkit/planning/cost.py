@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from labkit.errors import PlanningError
 from labkit.planning.formulas import formula
-from labkit.planning.quantity import Quantity, positive
+from labkit.planning.quantity import Quantity, positive, whole
 from labkit.planning.units import parse_unit
 
 PER_SECOND = {
@@ -22,11 +22,11 @@ def cost_per_million(*, price: Quantity, gpus: Quantity, throughput: Quantity) -
 
     Args:
         price: In `$/GPU/hour`.
-        gpus: How many were provisioned, in `GPU`.
+        gpus: How many were provisioned, in `GPU`; a whole number.
         throughput: In `output token/s` or `processed token/s`.
 
     Raises:
-        PlanningError: If one is not above zero or in another unit.
+        PlanningError: If one is not above zero, not whole where it counts, or in another unit.
     """
     if str(throughput.unit) not in PER_SECOND:
         raise PlanningError(
@@ -34,9 +34,8 @@ def cost_per_million(*, price: Quantity, gpus: Quantity, throughput: Quantity) -
             "A rate of requests or of unnamed tokens gives no price of a token."
         )
     per_million = PER_SECOND[str(throughput.unit)]
-    rate = positive(price, name="price", unit="$/GPU/hour") * positive(
-        gpus, name="gpus", unit="GPU"
-    )
+    provisioned = whole(positive(gpus, name="gpus", unit="GPU"), name="gpus")
+    rate = positive(price, name="price", unit="$/GPU/hour") * provisioned
     per_token = rate.to("$/s") / positive(throughput, name="throughput", unit=str(throughput.unit))
     return per_token.to(per_million)
 
@@ -50,10 +49,11 @@ def cost_per_success(*, cost: Quantity, successes: Quantity) -> Quantity:
         successes: How many attempts met the fixed criterion, in `success`.
 
     Raises:
-        PlanningError: If nothing succeeded, or a unit is another one.
+        PlanningError: If nothing succeeded, a success is a part of one, or a unit is another one.
     """
     spent = positive(cost, name="cost", unit="$")
-    return spent / positive(successes, name="successes", unit="success")
+    found = whole(positive(successes, name="successes", unit="success"), name="successes")
+    return spent / found
 
 
 @formula

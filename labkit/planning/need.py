@@ -48,8 +48,8 @@ def need_of(
         state_bytes: What its layers of fixed state keep for a sequence, where that was measured.
 
     Raises:
-        PlanningError: If a number is not usable, the spec has no plan, or the sequence is longer
-            than the checkpoint's positions.
+        PlanningError: If a number is not usable, the spec has no plan, the sequence is longer
+            than the checkpoint's positions, or it would take nothing of the pool.
     """
     blocks = -(-counted(tokens, name="length") // pool.block_tokens)
     if spec is not None and spec.max_position is not None and tokens > spec.max_position:
@@ -95,7 +95,12 @@ def _with_state(spec: ModelSpec, *, least: int, most: int, state_bytes: int | No
     if fixed and state_bytes is None:
         why = f"{fixed} layers keep a state of fixed size, which the config does not give in bytes"
         return Need(least=least, most=None, why=why)
-    state = 0 if state_bytes is None else counted(state_bytes, name="state_bytes", least=0)
+    state = 0 if state_bytes is None else counted(state_bytes, name="state_bytes")
+    if not most + state:
+        raise PlanningError(
+            f"A sequence must take a part of the pool; got 0 bytes for {spec.name}. "
+            "Measure what its layers keep, and give it as the bytes of its state."
+        )
     why = "" if least == most else "the file names a window and not the layers that have it"
     return Need(least=least + state, most=most + state, why=why)
 

@@ -6,6 +6,7 @@ Arithmetic refuses to add or compare two different units, and what comes out of 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -21,6 +22,8 @@ LABELS: Final = (MEASURED, DERIVED, ESTIMATED)  # from the strongest to the weak
 
 MOST_DIGITS: Final = 30
 """Before or behind the point; a longer number is a mistake, and would be slow."""
+
+_GROUPED: Final = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +143,18 @@ def number(value: str | int | float, *, name: str = "value") -> Fraction:
     """Return a number exactly; a text may have thousands separated by commas.
 
     Raises:
-        PlanningError: If it is not a finite number of a reasonable length.
+        PlanningError: If it is not a finite number of a reasonable length, or its commas stand
+            elsewhere than between groups of three digits.
     """
-    text = str(value).replace(",", "").replace("\N{MINUS SIGN}", "-")
+    text = str(value).replace("\N{MINUS SIGN}", "-")
+    # Decimal would take an underscore anywhere, and a decimal comma is not a thousand.
+    if ("," in text or "_" in text) and not _GROUPED.fullmatch(text):
+        raise PlanningError(
+            "A number must have commas between groups of three digits only, and no underscore; "
+            f"got {name}={value!r}. A decimal point is a point: write 3.50."
+        )
     try:
-        exact = Decimal(text)
+        exact = Decimal(text.replace(",", ""))
     except InvalidOperation:
         exact = Decimal("nan")
     if not exact.is_finite() or isinstance(value, bool):
@@ -170,6 +180,19 @@ def positive(item: Quantity, *, name: str, unit: str) -> Quantity:
         )
     if item.value <= 0:
         raise PlanningError(f"`{name}` must be above zero; got {name}={float(item.value):g}.")
+    return item
+
+
+def whole(item: Quantity, *, name: str) -> Quantity:
+    """Return a quantity that counts whole things.
+
+    Raises:
+        PlanningError: If it is not a whole number, by name and number.
+    """
+    if item.value.denominator != 1:
+        raise PlanningError(
+            f"`{name}` must be a whole number; got {name}={float(item.value):g} {item.unit}."
+        )
     return item
 
 
