@@ -155,6 +155,15 @@ def test_an_unknown_count_is_not_drawn_as_room() -> None:
     assert charts.capacity_table(section).loc["gpt2", "1,024"] == "not known, at most 455"
 
 
+def test_a_count_without_a_bound_says_so() -> None:
+    """A point with neither bound has a cell that claims none."""
+    growth = [
+        point | {"surely": None, "at_most": None, "why": "state"} for point in SECTION["growth"]
+    ]
+
+    assert charts.capacity_table(SECTION | {"growth": growth}).loc["gpt2", "1,024"] == "not known"
+
+
 def test_a_broken_file_of_evidence_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,16 @@ def test_what_decides_and_reads_loads_nothing_heavy(python: Python, code: str) -
     assert loaded_by(python, code) == []
 
 
+def test_the_command_line_starts_without_the_work(python: Python) -> None:
+    """All subcommands are there before dataclasses, or a room that computes, is loaded."""
+    code = "import sys, labkit.cli; print('dataclasses' in sys.modules, *sys.modules)"
+    dataclasses, *modules = python(code, cwd=ROOT).stdout.split()
+    rooms = {name for name in modules if re.fullmatch(r"labkit\.\w+", name)}
+
+    assert dataclasses == "False"
+    assert rooms == {"labkit.cli", "labkit.errors", "labkit.files"}
+
+
 def test_the_check_of_what_is_loaded_can_fail(python: Python) -> None:
     """The same check sees numpy when something loads it."""
     assert "numpy" in loaded_by(python, "import numpy")
@@ -187,6 +197,17 @@ def test_the_ten_configs_are_printed(capsys: pytest.CaptureFixture[str]) -> None
 
     assert main(["fingerprints", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 10
+
+
+def test_a_key_that_nothing_reads_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beneath the table stands each key of a config that nothing here reads."""
+    stored = json.loads((ROOT / "data/configs/gpt2.json").read_text(encoding="utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps({**stored, "frob": 1, "quux": 2}))
+
+    assert main(["fingerprints", str(tmp_path / "config.json")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path.name}: not read: frob, quux"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

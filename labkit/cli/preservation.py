@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from typing import Any
 
 from labkit.cli._common import (
@@ -101,12 +100,14 @@ def _rejudged(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run(args: argparse.Namespace) -> dict[str, Any]:
+    from dataclasses import replace
+
     from labkit.experiments import preservation
     from labkit.profiles import load_profile
 
     profile = load_profile(args.profile)
     if args.revision and not args.model:
-        profile = dataclasses.replace(profile, revision=args.revision)
+        profile = replace(profile, revision=args.revision)
     with progress_bar("preservation") as progress:
         return preservation.run(
             profile,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from labkit.cli._common import (
@@ -67,6 +66,8 @@ def add_to(subparsers: Subparsers) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Print the scores; with --caps, 1 unless a knee was found and held on the other half."""
+    from dataclasses import asdict
+
     from labkit.outputs import read_outputs
     from labkit.scoring import EXTRACTORS, find_extractor, report_lengths, score, spread
 
@@ -81,12 +82,12 @@ def execute(args: argparse.Namespace) -> int:
                 "outputs": outputs.name,
                 "sha256": outputs.sha256,
                 "scores": [
-                    one.to_json() | {"item_scores": [dataclasses.asdict(i) for i in one.items]}
+                    one.to_json() | {"item_scores": [asdict(i) for i in one.items]}
                     for one in scores
                 ],
-                "spread": dataclasses.asdict(spread(scores)),
-                "lengths": dataclasses.asdict(report) | {"share_at_cap": report.share_at_cap},
-                "knees": {name: dataclasses.asdict(knee) for name, knee in knees.items()},
+                "spread": asdict(spread(scores)),
+                "lengths": asdict(report) | {"share_at_cap": report.share_at_cap},
+                "knees": {name: asdict(knee) for name, knee in knees.items()},
             }
         )
     else:
