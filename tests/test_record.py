@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import platform
 import socket
@@ -99,6 +100,32 @@ def test_a_finished_record_vouches_for_its_files(tmp_path: Path) -> None:
     assert fault.startswith(f"artefact made.txt must have sha256={item.sha256}; got ")
     made.unlink()
     assert record.check_artefacts(finished, tmp_path) == ["artefact made.txt is not there"]
+
+
+def test_a_size_that_is_not_the_files_is_named(tmp_path: Path) -> None:
+    """A right digest with a wrong size is a record that was changed."""
+    (tmp_path / "made.txt").write_text("an output")
+    start(tmp_path)
+    finished = finish(tmp_path)
+    (item,) = finished.artefacts
+    wrong = dataclasses.replace(finished, artefacts=(dataclasses.replace(item, size_bytes=8),))
+
+    assert record.check_artefacts(wrong, tmp_path) == [
+        "artefact made.txt must have size_bytes=8; got 9"
+    ]
+
+
+def test_a_file_that_is_listed_twice_is_refused(whole: dict[str, Any]) -> None:
+    """A record that vouches twice for one file could vouch for two different ones."""
+    whole["artefacts"] *= 2
+
+    with pytest.raises(ResultsError) as refusal:
+        record.record_from_json(whole, source="a test")
+
+    assert str(refusal.value) == (
+        "A record must not contradict itself: a file is listed once; "
+        "got artefacts=made.txt, made.txt in a test."
+    )
 
 
 def test_a_failure_is_recorded_without_the_home_folder(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def record_from_json(stored: object, *, source: str) -> RunRecord:
             f"A record must be a JSON object; got {type(stored).__name__} in {source}."
         )
     version = stored.get("schema_version")
-    if version != RECORD_VERSION or isinstance(version, bool):
+    if version != RECORD_VERSION or type(version) is not int:
         raise ResultsError(
             f"A record must have schema_version={RECORD_VERSION}; "
             f"got schema_version={version!r} in {source}. "
@@ -81,6 +82,11 @@ def record_from_json(stored: object, *, source: str) -> RunRecord:
     return record
 
 
+def folder_of(run: Path) -> Path:
+    """Return the folder of a run that is named by its folder, or by the record in it."""
+    return run.parent if run.is_file() else run
+
+
 def check_artefacts(record: RunRecord, folder: Path) -> list[str]:
     """Name each file of a run that is missing, or is not the one that the record is about."""
     faults = []
@@ -90,6 +96,10 @@ def check_artefacts(record: RunRecord, folder: Path) -> list[str]:
             faults.append(f"artefact {item.path} is not there")
         elif (found := sha256_of(path)) != item.sha256:
             faults.append(f"artefact {item.path} must have sha256={item.sha256}; got {found}")
+        elif (size := path.stat().st_size) != item.size_bytes:
+            faults.append(
+                f"artefact {item.path} must have size_bytes={item.size_bytes}; got {size}"
+            )
     return faults
 
 
@@ -113,7 +123,14 @@ def _is_text(value: object) -> bool:
 
 
 def _is_utc(value: object) -> bool:
-    return isinstance(value, str) and re.match(UTC, value) is not None
+    """Say whether a value is a time of the calendar, to the second and in UTC."""
+    if not isinstance(value, str) or re.fullmatch(UTC, value) is None:
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_seconds(value: object) -> bool:
@@ -192,7 +209,7 @@ def _artefact(stored: object, *, source: str) -> Artefact:
     # A path that leaves the folder would let a record vouch for somebody else's file.
     inside = not Path(path).is_absolute() and ".." not in Path(path).parts
     _require(inside, "An artefact must lie in the run's folder", "path", path, source)
-    hexadecimal = isinstance(digest, str) and re.match(SHA256, digest) is not None
+    hexadecimal = isinstance(digest, str) and re.fullmatch(SHA256, digest) is not None
     _require(hexadecimal, f"{path} must have a SHA-256", "sha256", digest, source)
     counted = _TYPES["integer"](size) and size >= 0
     _require(counted, f"{path} must have a size of at least 0", "size_bytes", size, source)
@@ -219,6 +236,10 @@ def _refuse_contradictions(record: RunRecord, changes: object, *, source: str) -
         "only a run that ended has artefacts": (
             ended or not record.artefacts,
             f"status={record.status!r}, artefacts={len(record.artefacts)}",
+        ),
+        "a file is listed once": (
+            len({Path(item.path) for item in record.artefacts}) == len(record.artefacts),
+            f"artefacts={', '.join(item.path for item in record.artefacts)}",
         ),
         "the changes are those that the stages show": (
             changes == record.to_json()["changes"],

@@ -10,7 +10,7 @@ from labkit.record.layers import LAYERS, STAGES, FieldInfo, fields_of_layers
 from labkit.record.model import RECORD_VERSION, STATUSES
 
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
-UTC = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
+UTC = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
 SHA256 = "^[0-9a-f]{64}$"
 
 
