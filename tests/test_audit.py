@@ -43,13 +43,14 @@ def make_run(folder: Path, **changes: object) -> Path:
         "sentence": "",
     }
     outputs = changes.pop("outputs", [{"name": "a", "ids": [1, 2]}])
-    requested = changes.pop("requested", {})
+    requested = {"execution.device": "x", **changes.pop("requested", {})}  # type: ignore[dict-item]
+    resolved = dict.fromkeys(seen) | changes.pop("resolved", {})  # type: ignore[operator]
     with RunFolder(folder) as held:
         held.start(command="preservation", profile={"name": "quick"})
         section = least_section("preservation", elapsed_s=1.0)
         held.write_section("preservation", {**section, "rows": [control]})
         write_replay(folder, prompts=[], outputs=outputs, traces=[])  # type: ignore[arg-type]
-        held.observe(requested=requested, resolved=dict.fromkeys(seen), observed=seen | changes)
+        held.observe(requested=requested, resolved=resolved, observed=seen | changes)
         held.finish()
     return folder
 
@@ -72,6 +73,11 @@ def spoil(folder: Path, name: str) -> None:
     elif name == "no replay":
         kept = [item for item in stored["artefacts"] if not item["path"].startswith("replay/")]
         record.write_text(json.dumps({**stored, "artefacts": kept}))
+    elif name == "no second stage":
+        for stated in stored["execution"].values():
+            stated.pop("requested", None)
+            stated.pop("resolved", None)
+        record.write_text(json.dumps(stored))
     elif name == "no results":
         (folder / "results.json").unlink()
         (folder / "replay" / "outputs.jsonl").write_text("")
@@ -168,17 +174,36 @@ def test_an_unknown_symptom_is_refused_by_name(tmp_path: Path) -> None:
 def test_the_commands_end_with_what_holds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`preflight` and `gates` end with 0 for a whole run and 1 for a spoilt one; `route` with 0."""
+    """`preflight` and `gates` end with 0, 1 and 2 as they hold, do not, or cannot say."""
     whole, spoilt = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    unasked = make_run(tmp_path / "c", requested={"execution.device": None})
     spoil(spoilt, "another file")
     assert check_artefacts(read_record(spoilt), spoilt) != []
 
     for action in ("preflight", "gates"):
         assert main(["record", action, str(whole)]) == 0
+        assert main(["record", action, str(whole / "record.json")]) == 0
         assert main(["record", action, str(spoilt), "--json"]) == 1
+        assert main(["record", action, str(unasked)]) == 2
     capsys.readouterr()
     symptom = ["--symptom", "allocation fails"]
     assert main(["record", "route", str(whole), str(whole), *symptom, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["first"] == []
     assert main(["record", "route", str(whole), str(spoilt), *symptom]) == 0
     assert "nothing differs where one looks first" in capsys.readouterr().out
+
+
+def test_a_line_of_the_outputs_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    """A list is no output: it is named with its line, and counts for nothing."""
+    folder = make_run(tmp_path / "run")
+    with (folder / "replay" / "outputs.jsonl").open("a") as lines:
+        lines.write("[1]\n")
+
+    for ask in (audit.preflight, audit.pass_gates):
+        with pytest.raises(ResultsError) as refusal:
+            ask(folder)
+
+        assert str(refusal.value) == (
+            "Outputs must be lines of JSON; got outputs.jsonl: "
+            "line 2 is of type list, not an object."
+        )

@@ -13,7 +13,15 @@ from support import ROOT
 from labkit import exports
 from labkit.cli import main
 from labkit.errors import ResultsError, RunError
-from labkit.record import end_record, observe, read_record, seal_record, start_record
+from labkit.record import (
+    end_record,
+    identify,
+    observe,
+    read_measured,
+    read_record,
+    seal_record,
+    start_record,
+)
 
 PUBLISHED = ROOT / "results" / "published-quick"
 
@@ -86,6 +94,56 @@ def test_a_span_has_the_names_of_the_conventions(run: Path) -> None:
     assert ours["gen_ai.request.max_tokens"] == 8
     assert "execution.window" in span["attributes"]["labkit.record.not_recorded"]
     assert (span["name"], span["status"]) == ("text_completion smollm2", "OK")
+
+
+def test_a_span_names_the_identity_that_the_record_has(run: Path) -> None:
+    """Digest, whether it is whole, and the verdicts' source are those of `record identity`."""
+    observe(run, observed={"execution.dtype": "bfloat16"})
+    record, verdicts = read_record(run), read_measured(ROOT / "results" / "published-cpu")
+    attributes = exports.as_span(record, verdicts)["attributes"]
+    identity = identify(record, verdicts)
+
+    assert attributes["labkit.record.identity_sha256"] == identity.sha256
+    assert attributes["labkit.record.identity_whole"] is False
+    assert attributes["labkit.record.identity_missing"] == list(identity.missing)
+    assert attributes["labkit.record.identity_verdicts"] == "results/published-cpu/results.json"
+
+
+def test_a_run_is_named_by_its_record_too(run: Path, tmp_path: Path) -> None:
+    """The crate of a record's file is the crate of its folder."""
+    by_file = exports.write_crate(run / "record.json", tmp_path / "a")
+    by_folder = exports.write_crate(run, tmp_path / "b")
+
+    assert by_file.read_text() == by_folder.read_text()
+
+
+def test_a_file_is_no_folder_for_a_crate(run: Path, tmp_path: Path) -> None:
+    """A crate on or below a file is refused by name, and the file stays."""
+    file = tmp_path / "README.md"
+    file.write_text("text")
+    for target, message in (
+        (file, f"got path={file}, which is a file. Name another one."),
+        (file / "crate", f"in the way={file}. Move that file, or name another folder."),
+    ):
+        with pytest.raises(RunError) as refusal:
+            exports.write_crate(run, target)
+
+        assert str(refusal.value).endswith(message)
+        assert file.read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("form", "option"), [("opentelemetry", "--out"), ("ro-crate", "--verdicts")]
+)
+def test_an_option_of_the_other_form_is_refused(
+    form: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option that the form would ignore is refused by name."""
+    assert main(["record", "export", str(PUBLISHED), "--as", form, option, "x"]) == 2
+    assert capsys.readouterr().err.endswith(
+        f"{option} must stand with a form that uses it; got {option}=x with --as {form}. "
+        "Leave it out, or name the other form.\n"
+    )
 
 
 def test_the_command_exports_a_published_run(

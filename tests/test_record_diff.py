@@ -16,7 +16,7 @@ from labkit import record
 from labkit.cli import main
 from labkit.errors import ResultsError
 from labkit.record.diffing import ANOTHER, SAME, UNSHOWN
-from labkit.record.measured import Measured, MeasuredOption
+from labkit.record.measured import VERDICTS, Measured, MeasuredOption
 
 CASES = read_cases("record_differences.json")
 PLAIN = {
@@ -141,6 +141,51 @@ def test_an_option_found_to_be_another_artefact_joins_the_identity() -> None:
     assert plain.sha256 != raised.sha256
 
 
+def test_what_joins_the_identity_must_be_on_both_sides() -> None:
+    """A setting measured to be another artefact, and not recorded by one, leaves it open."""
+    silent, chunked = (
+        make(**{"execution.prefill_pieces": None}),
+        make(**{"execution.prefill_pieces": [64, 64, 32]}),
+    )
+    verdicts = measured(chunked_prefill_64="different artefact")
+    for pair in ((silent, chunked), (chunked, silent)):
+        found = record.diff_records(*pair, verdicts)
+
+        assert (found.outcome, found.unshown) == (UNSHOWN, ("execution.prefill_pieces",))
+        assert "chunked_prefill_64: different artefact" in found.differences[0].reason
+
+
+def test_the_verdicts_are_those_of_the_schema() -> None:
+    """The words that a reader of verdicts knows are those that a preservation section may hold."""
+    stored = json.loads((ROOT / "labkit/sections/02_preservation.schema.json").read_text())
+    rows = stored["properties"]["rows"]["items"]["properties"]
+
+    assert list(VERDICTS) == rows["verdict"]["enum"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"option": 5}, "option=5 must be a text"),
+        ({"label": None}, "label=None must be a text"),
+        ({"params": None}, "params=None must be an object"),
+        ({"verdict": "banana"}, "verdict='banana' must be one of preserving, "),
+        ({"verdict": ["preserving"]}, "verdict=['preserving'] must be one of preserving, "),
+    ],
+)
+def test_an_ill_typed_verdict_is_refused(
+    tmp_path: Path, wrong: dict[str, object], message: str
+) -> None:
+    """A row that says no verdict of an option is named, and counts for nothing."""
+    row = {"option": "a", "params": {}, "label": "a", "verdict": "preserving", **wrong}
+    (tmp_path / "results.json").write_text(json.dumps({"preservation": {"rows": [row]}}))
+
+    with pytest.raises(ResultsError) as refusal:
+        record.read_measured(tmp_path)
+
+    assert f"error=ValueError: {message}" in str(refusal.value)
+
+
 def test_the_published_verdicts_are_read() -> None:
     """The published run's rows speak of the fields that their options set."""
     verdicts = record.read_measured(ROOT / "results/published-cpu")
@@ -188,6 +233,25 @@ def test_the_command_compares_and_names(
     assert "a valid record of 0 files" in capsys.readouterr().out
     assert main(["record", "show", windowed]) == 0
     assert '{"size":64}' in capsys.readouterr().out
+
+
+def test_the_command_tells_what_it_cannot_say(
+    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a field of the identity `diff` and `identity` end with 2; a failed run is named."""
+    plain, other = folders
+    file = Path(other) / "record.json"
+    stored = json.loads(file.read_text())
+    del stored["execution"]["window"]["observed"]
+    failed = {"status": "failed", "failure": {"type": "OSError", "message": "no room"}}
+    file.write_text(json.dumps({**stored, **failed}))
+
+    assert main(["record", "diff", plain, other]) == 2
+    assert capsys.readouterr().out.startswith(
+        "not shown to be the same artefact\nfirst run: finished; second run: failed\n"
+    )
+    assert main(["record", "identity", other]) == 2
+    assert "not whole, as these were not recorded: execution.window" in capsys.readouterr().out
 
 
 def test_the_command_refuses_by_name(

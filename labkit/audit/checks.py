@@ -5,18 +5,30 @@ A check of your own is a function with `@check`, and a case in the tests.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from labkit.audit._registry import Answer, check
 from labkit.audit.evidence import RunEvidence
+from labkit.record import STAGES, Stated
 
 Found = tuple[Answer, str]
 
 
-def _recorded(run: RunEvidence, *names: str) -> Found:
-    """Answer whether fields of the record were resolved or observed, naming those that were not."""
-    lacks = [name for name in names if run.record.in_force(name) is None]
+def _recorded(
+    run: RunEvidence, *names: str, stage: Literal["in_force", "observed"] = "in_force"
+) -> Found:
+    """Answer whether fields of the record are on file, naming those that are not.
+
+    Args:
+        run: The run.
+        *names: `layer.field`, each.
+        stage: `in_force` takes what a request was resolved to; `observed` the live objects alone.
+    """
+    how = "recorded" if stage == "in_force" else "observed"
+    lacks = [name for name in names if getattr(run.record.stated(name), stage) is None]
     if lacks:
-        return "missing", f"not recorded: {', '.join(lacks)}"
-    return "holds", f"recorded: {', '.join(names)}"
+        return "missing", f"not {how}: {', '.join(lacks)}"
+    return "holds", f"{how}: {', '.join(names)}"
 
 
 def _judged(holds: bool, found: str) -> Found:
@@ -26,7 +38,7 @@ def _judged(holds: bool, found: str) -> Found:
 @check(stage="identity")
 def checkpoint(run: RunEvidence) -> Found:
     """The checkpoint is named by the digest of its files and a sample of its live weights."""
-    return _recorded(run, "identity.checkpoint", "identity.weights_sample")
+    return _recorded(run, "identity.checkpoint", "identity.weights_sample", stage="observed")
 
 
 @check(stage="identity")
@@ -61,7 +73,12 @@ def engine(run: RunEvidence) -> Found:
 def precision_and_attention(run: RunEvidence) -> Found:
     """The dtype, the attention implementation and its kernels were seen in the live objects."""
     return _recorded(
-        run, "execution.dtype", "execution.attention", "execution.sdpa_kernels", "execution.mask"
+        run,
+        "execution.dtype",
+        "execution.attention",
+        "execution.sdpa_kernels",
+        "execution.mask",
+        stage="observed",
     )
 
 
@@ -100,9 +117,18 @@ def budget(run: RunEvidence) -> Found:
 @check(stage="decoding")
 def nothing_changed_on_the_way(run: RunEvidence) -> Found:
     """Nothing of how the outputs were computed was changed between the request and the run."""
-    changed = [c for c in run.record.changes if c.field.startswith("execution.")]
-    said = [f"{c.field}: asked {c.requested!r}, seen {c.observed!r}" for c in changed]
-    return _judged(not changed, "; ".join(said) or "no change was seen")
+    stated = [item for item in run.record.all_stated() if item[0].startswith("execution.")]
+    compared = [item for item in stated if len(_stages(item[1])) > 1]
+    if not compared:
+        return "not evaluated", "no field of execution is on file at two stages"
+    changed = [f"{name}: {', '.join(_stages(it))}" for name, it in compared if it.is_changed]
+    return _judged(not changed, "; ".join(changed) or f"{len(compared)} fields, none changed")
+
+
+def _stages(stated: Stated) -> list[str]:
+    """Return the stages of a field that are on file, each with its value."""
+    values = ((stage, getattr(stated, stage)) for stage in STAGES)
+    return [f"{stage} {value!r}" for stage, value in values if value is not None]
 
 
 @check(stage="scoring")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from labkit.errors import ResultsError
-from labkit.record import REPLAY_FOLDER, RunRecord, check_artefacts, read_record
+from labkit.files import parse_json_strict
+from labkit.record import REPLAY_FOLDER, RunRecord, check_artefacts, folder_of, read_record
 from labkit.results import SECTIONS, empty_results, read_results
 
 
@@ -40,13 +40,16 @@ class RunEvidence:
                 yield name, row
 
 
-def gather(folder: Path) -> RunEvidence:
+def gather(run: Path) -> RunEvidence:
     """Read what a run's folder has to show.
+
+    Args:
+        run: The folder, or the record in it.
 
     Raises:
         ResultsError: If it has no valid record; without one nothing can be said of a run.
     """
-    record = read_record(folder)
+    record, folder = read_record(run), folder_of(run)
     results, fault = empty_results(), None
     if (folder / "results.json").exists():
         try:
@@ -67,7 +70,16 @@ def _outputs(path: Path) -> tuple[Mapping[str, Any], ...]:
     if not path.is_file():
         return ()
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return tuple(json.loads(line) for line in lines)
-    except ValueError as error:
+        # JSON allows separators inside a text at which splitlines would cut.
+        text = path.read_text(encoding="utf-8").removesuffix("\n")
+        lines = text.split("\n") if text else []
+        return tuple(_output(line, number) for number, line in enumerate(lines, 1))
+    except (OSError, ValueError) as error:
         raise ResultsError(f"Outputs must be lines of JSON; got {path.name}: {error}.") from error
+
+
+def _output(line: str, number: int) -> Mapping[str, Any]:
+    stored = parse_json_strict(line)
+    if not isinstance(stored, dict):
+        raise ValueError(f"line {number} is of type {type(stored).__name__}, not an object")
+    return stored

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from labkit.audit._registry import Answer, gate
 from labkit.audit.evidence import RunEvidence
-from labkit.results import LOCK_NAME
+from labkit.record import PRESERVING
 
 Found = tuple[Answer, str]
 
@@ -36,9 +36,9 @@ def real_operation(run: RunEvidence) -> Found:
     if run.record.status != "finished":
         failure = run.record.failure or {"type": "no failure on file", "message": ""}
         return "does not hold", f"status={run.record.status!r}: {failure['type']}"
-    computed = run.record.in_force("execution.prefill_pieces")
+    computed = run.record.stated("execution.prefill_pieces").observed
     if computed is None:
-        return "not evaluated", "no live pass is on file: execution.prefill_pieces not recorded"
+        return "not evaluated", "no live pass is on file: execution.prefill_pieces not observed"
     return "holds", f"a live pass over {computed} tokens"
 
 
@@ -51,13 +51,10 @@ def device_and_process(run: RunEvidence) -> Found:
         return "does not hold", f"half-written: {', '.join(sorted(scraps))}"
     if stated.observed is None:
         return "not evaluated", "execution.device was not observed"
-    asked = stated.requested if stated.requested is not None else stated.observed
-    found = f"asked for {asked}, seen {stated.observed}; lock file {_lock_state(run)}"
-    return _judged(asked == stated.observed, found)
-
-
-def _lock_state(run: RunEvidence) -> str:
-    return "there" if (run.folder / LOCK_NAME).exists() else "gone"
+    if stated.requested is None:
+        return "not evaluated", f"no device was asked for; seen {stated.observed}"
+    found = f"asked for {stated.requested}, seen {stated.observed}"
+    return _judged(stated.requested == stated.observed, found)
 
 
 @gate(number=4)
@@ -74,10 +71,10 @@ def checkpoint_identity(run: RunEvidence) -> Found:
 
 @gate(number=5)
 def runtime_matches(run: RunEvidence) -> Found:
-    """Dtype, steps, tokenizer and template are on file, and what was asked for is what ran."""
+    """Dtype, steps, tokenizer and template were seen live, and what was asked for is what ran."""
     names = (*_OF_RUNTIME, *_OF_TOKENIZER)
-    if lacks := [name for name in names if run.record.in_force(name) is None]:
-        return "not evaluated", f"not recorded: {', '.join(lacks)}"
+    if lacks := [name for name in names if run.record.stated(name).observed is None]:
+        return "not evaluated", f"not observed: {', '.join(lacks)}"
     changed = [c.field for c in run.record.changes if c.field in names]
     return _judged(not changed, f"changed on the way: {', '.join(changed) or 'nothing'}")
 
@@ -89,13 +86,15 @@ def plausible(run: RunEvidence) -> Found:
     faults += [f"empty output of {line.get('name')}" for line in run.outputs if not line.get("ids")]
     controls = [row for name, row in run.rows() if name == "preservation"]
     controls = [row for row in controls if row["kind"] == "control"]
+    preserving = sum(row["verdict"] == PRESERVING for row in controls)
     faults += [f"control {c['knob']}: {c['verdict']}" for c in controls if _is_odd(c["verdict"])]
-    if not faults and not run.outputs and not controls:
-        return "not evaluated", "no outputs and no control row are on file"
-    found = f"{len(run.outputs)} outputs, {len(controls)} controls as they should be"
-    return _judged(not faults, "; ".join(faults) or found)
+    if faults:
+        return "does not hold", "; ".join(faults)
+    if not preserving:
+        return "not evaluated", f"{len(run.outputs)} outputs; not evaluated: controls, none was run"
+    return "holds", f"{len(run.outputs)} outputs, {preserving} controls as they should be"
 
 
 def _is_odd(verdict: str) -> bool:
     """Say whether a control, which changes nothing, was found to."""
-    return verdict not in ("preserving", "not applicable")
+    return verdict not in (PRESERVING, "not applicable")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
-from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RunError
+from labkit.errors import EXIT_BAD_INPUT, EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,12 +38,14 @@ def add_to(subparsers: Subparsers) -> None:
         "validate",
         summary="Check a record, and that its files are those it vouches for.",
         execute=_validate,
+        status="exit status: 0 if the files are its own, 1 if one is not, 2 if it is no record",
     )
     identity = _add(
         own,
         "identity",
         summary="Print the digest over the fields that are not function-preserving.",
         execute=_identity,
+        status="exit status: 0 if the identity is whole, 2 if fields of it were not recorded",
     )
     _add_verdicts(identity)
     diff = _add(
@@ -52,6 +54,7 @@ def add_to(subparsers: Subparsers) -> None:
         summary="Say of each field in which two records differ what the difference changes.",
         execute=_diff,
         runs=("first", "second"),
+        status="exit status: 0 for the same artefact, 1 for another, 2 if neither was shown",
     )
     _add_verdicts(diff)
     _add(
@@ -59,12 +62,15 @@ def add_to(subparsers: Subparsers) -> None:
         "preflight",
         summary="List what a run's folder lacks before its numbers can be read.",
         execute=_preflight,
+        status="exit status: 0 if nothing is amiss, 1 if something is missing or does not hold, "
+        "2 if something could not be answered",
     )
     _add(
         own,
         "gates",
         summary="Ask the gates of a run that failed or looks wrong, one after another.",
         execute=_gates,
+        status="exit status: 0 if all hold, 1 if one does not, 2 if one could not be answered",
     )
     route = _add(
         own,
@@ -87,6 +93,7 @@ def add_to(subparsers: Subparsers) -> None:
     export.add_argument(
         "--out", type=Path, metavar="FOLDER", help="the crate's folder, still empty"
     )
+    _add_verdicts(export)
 
 
 def _add(
@@ -97,10 +104,12 @@ def _add(
     execute: Any,
     runs: tuple[str, ...] = ("run",),
     more: str = "",
+    status: str = "",
 ) -> argparse.ArgumentParser:
     folders = " ".join(["results/published-cpu", "results/published-quick"][: len(runs)])
     example = f"labkit record {name} {folders} {more}".rstrip()
     parser = add_command(subparsers, name, summary=summary, example=example)
+    parser.epilog = f"{parser.epilog}\n{status}".rstrip()
     for run in runs:
         parser.add_argument(run, type=Path, metavar="RUN", help="a run's folder, or a record.json")
     add_json_option(parser)
@@ -157,11 +166,10 @@ _STAGES = ("requested", "resolved", "observed")
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from labkit.record import check_artefacts
+    from labkit.record import check_artefacts, folder_of
 
     record = _read(args.run)
-    folder = args.run if args.run.is_dir() else args.run.parent
-    faults = check_artefacts(record, folder)
+    faults = check_artefacts(record, folder_of(args.run))
     if args.json:
         print_json({"id": record.id, "artefacts": len(record.artefacts), "faults": faults})
     else:
@@ -182,21 +190,24 @@ def _identity(args: argparse.Namespace) -> int:
         print(f"verdicts: {found.verdicts}")
         if found.missing:
             print(f"not whole, as these were not recorded: {', '.join(found.missing)}")
-    return EXIT_DOES_NOT_HOLD if found.missing else EXIT_HOLDS
+    return EXIT_BAD_INPUT if found.missing else EXIT_HOLDS
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from labkit.record import SAME_ARTEFACT, diff_records
+    from labkit.record import ANOTHER_ARTEFACT, SAME_ARTEFACT, diff_records
 
     found = diff_records(_read(args.first), _read(args.second), _measured(args.verdicts))
     if args.json:
         print_json(found.to_json())
     else:
         print(found.outcome)
+        if any(status != "finished" for status in found.statuses):
+            print("first run: {}; second run: {}".format(*found.statuses))
         _print_differences(found.differences, otherwise="no field differs")
         print(f"not recorded by either: {', '.join(found.not_compared) or 'nothing'}")
         print(f"verdicts: {found.verdicts}")
-    return EXIT_HOLDS if found.outcome == SAME_ARTEFACT else EXIT_DOES_NOT_HOLD
+    known = {SAME_ARTEFACT: EXIT_HOLDS, ANOTHER_ARTEFACT: EXIT_DOES_NOT_HOLD}
+    return known.get(found.outcome, EXIT_BAD_INPUT)
 
 
 def _preflight(args: argparse.Namespace) -> int:
@@ -219,8 +230,10 @@ def _report(findings: Sequence[Finding], *, as_json: bool) -> int:
             [item.to_json() for item in findings],
             {"name": "check", "stage": "stage", "answer": "answer", "found": "found"},
         )
-    holds = all(item.answer == "holds" for item in findings)
-    return EXIT_HOLDS if holds else EXIT_DOES_NOT_HOLD
+    answers = {item.answer for item in findings}
+    if answers & {"does not hold", "missing"}:
+        return EXIT_DOES_NOT_HOLD
+    return EXIT_BAD_INPUT if "not evaluated" in answers else EXIT_HOLDS
 
 
 def _route(args: argparse.Namespace) -> int:
@@ -259,8 +272,15 @@ def _print_differences(differences: Sequence[Difference], *, otherwise: str) -> 
 def _export(args: argparse.Namespace) -> int:
     from labkit import exports
 
+    # The option that the other form would use, and this one would ignore.
+    other = "out" if args.form == "opentelemetry" else "verdicts"
+    if (given := getattr(args, other)) is not None:
+        raise RunError(
+            f"--{other} must stand with a form that uses it; got --{other}={given} with "
+            f"--as {args.form}. Leave it out, or name the other form."
+        )
     if args.form == "opentelemetry":
-        print_json(exports.as_span(_read(args.run)))
+        print_json(exports.as_span(_read(args.run), _measured(args.verdicts)))
         return EXIT_HOLDS
     if args.out is None:
         raise RunError("A crate needs a folder: got --out=None. Name an empty one with --out.")

@@ -6,21 +6,25 @@ from typing import Any
 
 from labkit.errors import RunError
 from labkit.files import canonical_json
-from labkit.record import RunRecord, identify
+from labkit.record import NOTHING_MEASURED, Measured, RunRecord, identify
 
 OWN = "labkit.record"
 
 
-def as_span(record: RunRecord) -> dict[str, Any]:
+def as_span(record: RunRecord, measured: Measured = NOTHING_MEASURED) -> dict[str, Any]:
     """Return a record as a span: name, times, status and attributes.
 
     What the conventions have no name for stands under `labkit.record.`; what was not recorded
     is left out, and listed in `labkit.record.not_recorded`.
 
+    Args:
+        record: The record.
+        measured: The lab's verdicts, which decide with the record what belongs to the identity.
+
     Raises:
         RunError: If the package of the conventions is missing.
     """
-    names = _names()
+    names, identity = _names(), identify(record, measured)
     operation = "text_completion"
     model = record.in_force("identity.model")
     known = {
@@ -30,7 +34,10 @@ def as_span(record: RunRecord) -> dict[str, Any]:
         names.GEN_AI_RESPONSE_MODEL: model,
         names.GEN_AI_RESPONSE_ID: record.id,
         names.GEN_AI_REQUEST_MAX_TOKENS: record.in_force("execution.steps"),
-        f"{OWN}.identity_sha256": identify(record).sha256,
+        f"{OWN}.identity_sha256": identity.sha256,
+        f"{OWN}.identity_whole": not identity.missing,
+        f"{OWN}.identity_missing": list(identity.missing),
+        f"{OWN}.identity_verdicts": identity.verdicts,
         "error.type": record.failure["type"] if record.failure else None,
     }
     stated = {name: record.in_force(name) for name, _ in record.all_stated()}

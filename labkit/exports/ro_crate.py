@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import ResultsError, RunError
-from labkit.files import canonical_json, shown
-from labkit.record import RECORD_NAME, RunRecord, check_artefacts, read_record
+from labkit.files import canonical_json, disk_error, shown
+from labkit.record import RECORD_NAME, RunRecord, check_artefacts, folder_of, read_record
 
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate
@@ -21,11 +21,11 @@ _STATUS = {
 _INPUTS = ("identity.model", "identity.checkpoint", "identity.prompts", "evaluation.profile")
 
 
-def write_crate(folder: Path, target: Path) -> Path:
+def write_crate(run: Path, target: Path) -> Path:
     """Write a run as a Process Run Crate.
 
     Args:
-        folder: The run's folder.
+        run: The run's folder, or the record in it.
         target: A folder that is new or empty.
 
     Returns:
@@ -33,21 +33,27 @@ def write_crate(folder: Path, target: Path) -> Path:
 
     Raises:
         ResultsError: If a file is not the one that the record vouches for.
-        RunError: If the target holds something, or the packages for it are missing.
+        RunError: If the target holds something, is or lies below a file, or the packages for
+            a crate are missing.
     """
-    record = read_record(folder)
+    record, folder = read_record(run), folder_of(run)
     if faults := check_artefacts(record, folder):
         raise ResultsError(f"A crate must hold the run's own files; got {'; '.join(faults)}.")
-    if target.exists() and any(target.iterdir()):
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        fault = "which holds something" if target.is_dir() else "which is a file"
         raise RunError(
-            f"A crate must go into an empty folder; got path={shown(target)}, which holds "
-            "something. Name another one."
+            f"A crate must go into an empty folder; got path={shown(target)}, {fault}. "
+            "Name another one."
         )
     crate = _new_crate(record)
     files = [_add_file(crate, folder, RECORD_NAME)]
     files += [_add_file(crate, folder, item.path, sha256=item.sha256) for item in record.artefacts]
     _add_run(crate, record, files=files)
-    crate.write(target)
+    try:
+        crate.write(target)
+    except OSError as error:
+        size = sum(item.size_bytes for item in record.artefacts)
+        raise disk_error(error, path=target, needed_bytes=size) from error
     return target / "ro-crate-metadata.json"
 
 

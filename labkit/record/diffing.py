@@ -21,7 +21,7 @@ from labkit.record.measured import (
     MeasuredOption,
     in_words,
 )
-from labkit.record.model import RunRecord
+from labkit.record.model import RunRecord, Status
 
 Options = tuple[MeasuredOption, ...]
 Judged = Literal["artefact", "undetermined", "not recorded", "question", "arithmetic", "place"]
@@ -65,6 +65,7 @@ class RecordDiff:
         not_compared: Fields that neither recorded; of them nothing is known.
         unshown: Those among them, or on one side only, that the identity needs.
         verdicts: Where the measured verdicts come from.
+        statuses: How the two runs ended, or that they have not.
     """
 
     outcome: str
@@ -72,6 +73,7 @@ class RecordDiff:
     not_compared: tuple[str, ...]
     unshown: tuple[str, ...]
     verdicts: str
+    statuses: tuple[Status, Status]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -88,6 +90,7 @@ class RecordDiff:
             "not_compared": list(self.not_compared),
             "unshown": list(self.unshown),
             "verdicts": self.verdicts,
+            "statuses": list(self.statuses),
         }
 
 
@@ -119,15 +122,20 @@ def identify(record: RunRecord, measured: Measured = NOTHING_MEASURED) -> Identi
         record: The record.
         measured: The lab's verdicts; an option found to be another artefact joins the identity.
     """
-    fields = {
-        name: record.in_force(name)
-        for name, info in fields_of_layers().items()
-        if info.effect == "artefact" or _is_found_different(record, info, measured)
-    }
+    fields = {name: record.in_force(name) for name in _identifying(record, measured)}
     missing = tuple(name for name, value in fields.items() if value is None)
     return IdentityDigest(
         sha256=digest_of(fields), fields=fields, missing=missing, verdicts=measured.source
     )
+
+
+def _identifying(record: RunRecord, measured: Measured) -> list[str]:
+    """Return the fields of a record's identity: those declared so, and those measured to be."""
+    return [
+        name
+        for name, info in fields_of_layers().items()
+        if info.effect == "artefact" or _is_found_different(record, info, measured)
+    ]
 
 
 def _is_found_different(record: RunRecord, info: FieldInfo, measured: Measured) -> bool:
@@ -153,7 +161,7 @@ def diff_records(
         elif a.in_force != b.in_force:
             differences.append(_difference(info, a, b, measured))
     differences.sort(key=lambda item: JUDGED.index(item.effect))
-    needed = {name for name, info in fields_of_layers().items() if info.effect == "artefact"}
+    needed = {*_identifying(left, measured), *_identifying(right, measured)}
     one_sided = [item.field for item in differences if item.effect == "not recorded"]
     unshown = tuple(name for name in (*one_sided, *silent) if name in needed)
     return RecordDiff(
@@ -162,6 +170,7 @@ def diff_records(
         not_compared=tuple(silent),
         unshown=unshown,
         verdicts=measured.source,
+        statuses=(left.status, right.status),
     )
 
 
@@ -183,10 +192,11 @@ def _judge(
     info: FieldInfo, left: Json | None, right: Json | None, measured: Measured
 ) -> tuple[Judged, str]:
     """Return what a difference changes, and how that is known."""
+    exact = (*measured.of_value(info, left), *measured.of_value(info, right))
     if left is None or right is None:
         side = "first" if left is None else "second"
-        return "not recorded", f"the {side} record does not say; declared: {info.effect}"
-    exact = (*measured.of_value(info, left), *measured.of_value(info, right))
+        found = f"; measured: {in_words(exact)}" if exact else ""
+        return "not recorded", f"the {side} record does not say; declared: {info.effect}{found}"
     others = (*measured.of_others(info, left), *measured.of_others(info, right))
     if info.effect == "artefact":
         return "artefact", f"declared: {info.what}" + (f"; {in_words(exact)}" if exact else "")

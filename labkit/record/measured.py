@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labkit.errors import ResultsError
-from labkit.files import shown
+from labkit.files import parse_json_strict, shown
 from labkit.record.layers import FieldInfo, Json
 
 PRESERVING, DIFFERENT = "preserving", "different artefact"
+VERDICTS = (PRESERVING, DIFFERENT, "undetermined", "not applicable", "not applied")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def read_measured(path: Path) -> Measured:
     """
     file = path / "results.json" if path.is_dir() else path
     try:
-        section = json.loads(file.read_text(encoding="utf-8"))["preservation"]
+        section = parse_json_strict(file.read_text(encoding="utf-8"))["preservation"]
         options = tuple(_option(row) for row in section["rows"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultsError(
@@ -82,12 +82,21 @@ def read_measured(path: Path) -> Measured:
 
 
 def _option(row: Mapping[str, Any]) -> MeasuredOption:
+    for name in ("option", "label"):
+        _require(isinstance(row[name], str), name, row[name], "a text")
+    _require(isinstance(row["params"], dict), "params", row["params"], "an object")
+    _require(row["verdict"] in VERDICTS, "verdict", row["verdict"], f"one of {', '.join(VERDICTS)}")
     return MeasuredOption(
         knob=row["option"].partition(":")[0],
         params=row["params"],
         label=row["label"],
         verdict=row["verdict"],
     )
+
+
+def _require(holds: bool, name: str, value: object, what: str) -> None:
+    if not holds:
+        raise ValueError(f"{name}={value!r} must be {what}")
 
 
 def _is_set_by(value: Json | None, token: str, option: MeasuredOption) -> bool:
