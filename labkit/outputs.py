@@ -138,6 +138,11 @@ def read_outputs(path: str | Path) -> OutputSet:
     try:
         content = file.read_bytes()
         lines = content.decode("utf-8").split("\n")
+    except FileNotFoundError as error:
+        raise OutputsError(
+            f"A file of outputs must exist; got path={shown(file)}. "
+            "Name one, or make it with `labkit outputs float32`."
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise OutputsError(
             f"A file of outputs must be readable UTF-8; got path={shown(file)}: {error}."

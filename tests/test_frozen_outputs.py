@@ -14,7 +14,8 @@ from labkit.cli import main
 from labkit.errors import OutputsError
 from labkit.experiments import outputs as frozen
 from labkit.experiments._questions import FORMS, KINDS, Question, write_questions
-from labkit.experiments._variants import Variant
+from labkit.experiments._variants import VARIANTS, Variant
+from labkit.files import find_root
 from labkit.harness import greedy
 from labkit.outputs import read_outputs, write_outputs
 from labkit.record import identify, read_record
@@ -72,7 +73,7 @@ def checkpoint(tmp_path: Path) -> str:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the name of a variant that answers one question at a time."""
-    monkeypatch.setitem(frozen.VARIANTS, "alone", Variant(label="one at a time", rows=1))
+    monkeypatch.setitem(VARIANTS, "alone", Variant(label="one at a time", rows=1))
     return "alone"
 
 
@@ -173,26 +174,24 @@ def test_score_prints_scores_lengths_and_spread(
     )
 
 
-@pytest.mark.parametrize(("caps", "status"), [("1,2", 0), ("1", 0)])
-def test_score_finds_the_knee(
-    files: dict[str, str], caps: str, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_score_finds_the_knee(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """With caps the knee and its confirmation decide the exit status, here of outputs of two."""
-    arguments = ["score", files["right"], "--extractor", "last_number", "--caps", caps, "--json"]
-    if caps == "1":
-        arguments += ["--max-at-cap", "100"]
+    arguments = ["score", files["right"], "--extractor", "last_number", "--caps", "1,2", "--json"]
 
-    assert main(arguments) == status
+    assert main(arguments) == 0
 
     knee = json.loads(capsys.readouterr().out)["knees"]["last_number"]
-    assert (knee["cap"], knee["confirmed"]) == (int(caps[-1]), True)
+    assert (knee["cap"], knee["confirmed"]) == (2, True)
 
 
 def test_score_without_a_plateau_is_no_knee(
-    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A sweep that ends where every output is cut has no plateau, and the status says so."""
-    status = main(["score", files["right"], "--extractor", "last_number", "--caps", "1"])
+    file = tmp_path / "long.jsonl"
+    write_outputs(file, [tokenised(["so", " it", " is 5"], id=str(n)) for n in range(20)])
+
+    status = main(["score", str(file), "--extractor", "last_number", "--caps", "1,2"])
 
     assert status == 1
     assert capsys.readouterr().out.splitlines()[-1] == (
@@ -208,6 +207,7 @@ def test_score_without_a_plateau_is_no_knee(
         pytest.param("one", ["--max-net-loss", "5"], 0, id="one lost"),
         pytest.param("one", ["--max-net-loss", "5", "--max-lost", "0"], 1, id="none may be lost"),
         pytest.param("half", [], 1, id="half lost"),
+        pytest.param("one", ["--max-net-loss", "1"], 2, id="too few to say"),
         pytest.param("right", ["--contract", "statistical"], 0, id="aggregates agree"),
         pytest.param("half", ["--contract", "statistical"], 1, id="aggregates differ"),
     ],
@@ -215,7 +215,7 @@ def test_score_without_a_plateau_is_no_knee(
 def test_impact_answers_by_its_status(
     files: dict[str, str], after: str, options: list[str], status: int
 ) -> None:
-    """A contract that holds is 0, one that does not or cannot be decided is 1."""
+    """A contract that holds is 0, one that does not is 1, one that cannot be decided is 2."""
     assert main(["impact", files["right"], files[after], *options]) == status
 
 
@@ -251,7 +251,8 @@ def test_impact_lists_the_items_that_changed(
         ),
         pytest.param(
             ["score", "gone.jsonl"],
-            "labkit score: A file of outputs must be readable UTF-8; got path=gone.jsonl",
+            "labkit score: A file of outputs must exist; got path=gone.jsonl. Name one, "
+            "or make it with `labkit outputs float32`.",
             id="no file",
         ),
         pytest.param(
@@ -260,10 +261,60 @@ def test_impact_lists_the_items_that_changed(
             id="caps",
         ),
         pytest.param(
+            ["score", "FILE", "--caps", ""],
+            "labkit score: --caps must be whole numbers with commas between; got ''.",
+            id="empty caps",
+        ),
+        pytest.param(
+            ["score", "FILE", "--caps", "2"],
+            "labkit score: a knee needs two caps at least, one to be near the other; got caps=[2].",
+            id="one cap",
+        ),
+        pytest.param(
             ["score", "FILE", "--caps", "8", "--tolerance", "nan"],
-            "labkit score: --tolerance and --max-at-cap must lie between 0 and 100; got "
-            "tolerance=nan, max_at_cap=5.0.",
+            "labkit score: --tolerance must lie between 0 and 100; got tolerance=nan.",
             id="tolerance",
+        ),
+        pytest.param(
+            ["score", "FILE", "--max-at-cap", "5"],
+            "labkit score: Every option must have a use; got --max-at-cap=5.0, which a score "
+            "without --caps does not read. Leave it out.",
+            id="tolerance of nothing",
+        ),
+        pytest.param(
+            ["impact", "FILE", "FILE", "--margin", "0"],
+            "labkit impact: Every option must have a use; got --margin=0.0, which --contract task "
+            "does not read. Leave it out.",
+            id="margin of another contract",
+        ),
+        pytest.param(
+            ["impact", "FILE", "FILE", "--contract", "statistical", "--max-lost", "0"],
+            "labkit impact: Every option must have a use; got --max-lost=0, which --contract "
+            "statistical does not read.",
+            id="limit of another contract",
+        ),
+        pytest.param(
+            ["impact", "FILE", "FILE", "--contract", "bitwise", "--limits", "gone.json"],
+            "labkit impact: Every option must have a use; got --limits=gone.json, which --contract "
+            "bitwise does not read.",
+            id="limits of no contract",
+        ),
+        pytest.param(
+            ["impact", "FILE", "FILE", "--contract", "statistical", "--items"],
+            "labkit impact: Every option must have a use; got --items=True, which --contract "
+            "statistical does not read.",
+            id="items without pairs",
+        ),
+        pytest.param(
+            ["impact", "FILE", "FILE", "--max-net-loss", "101"],
+            "labkit impact: max_net_loss must be a number from 0 to 100; got max_net_loss=101.0.",
+            id="more than all",
+        ),
+        pytest.param(
+            ["outputs", "float32", "nosuch"],
+            "labkit outputs: a variant must be one of float32, batches, bfloat16, int8; got "
+            "'nosuch'.",
+            id="second variant",
         ),
         pytest.param(
             ["impact", "FILE", "FILE", "--max-lost", "-1"],
@@ -291,6 +342,62 @@ def test_bad_input_is_status_2(
 
     assert status == 2
     assert capsys.readouterr().err.startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param('{"margin": 1, "margin": 9}', "the key 'margin' stands twice", id="twice"),
+        pytest.param("[" * 9999, "its values are nested too deeply", id="deep"),
+    ],
+)
+def test_limits_that_are_no_strict_json_are_refused(
+    files: dict[str, str],
+    text: str,
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file of limits that says two things, or too deep a one, is named."""
+    file = tmp_path / "limits.json"
+    file.write_text(text)
+
+    status = main(["impact", files["right"], files["one"], "--limits", str(file)])
+
+    assert status == 2
+    assert capsys.readouterr().err == (
+        f"labkit impact: limits must be a readable JSON file; got path={file}: {reason}.\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["score", "impact"])
+def test_the_example_of_the_help_works(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the help shows can be typed in the clone, and is answered without an error."""
+    monkeypatch.chdir(find_root())
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    (example,) = re.findall(r"^example: labkit (.*)$", capsys.readouterr().out, re.MULTILINE)
+
+    main(example.split())
+
+    said = capsys.readouterr()
+    assert (bool(said.out), said.err) == (True, "")
+
+
+def test_outputs_refuses_a_variant_before_it_makes_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With one unknown name no variant is made; with none, each goes where --out says."""
+    made_in = []
+    monkeypatch.setattr(frozen, "make_outputs", lambda name, folder, **_: made_in.append(folder))
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["outputs", "float32", "nosuch", "--out", "mine"]) == 2
+    assert made_in == []
+    assert main(["outputs", "float32", "--out", "mine"]) == 0
+    assert made_in == [Path("mine/float32")]
 
 
 def test_outputs_for_other_items_are_refused(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_outputs import made
-from scipy.stats import bootstrap
+from scipy.stats import binomtest, bootstrap
 from support import read_cases
 
 from labkit.errors import OutputsError
 from labkit.outputs import OUTPUTS_NAME, Output, OutputSet, read_outputs, write_outputs
 from labkit.paired import (
     CONTRACTS,
+    Interval,
     Limits,
     Transitions,
     cells_from_scores,
@@ -30,6 +33,7 @@ from labkit.paired import (
     measure_impact,
     pair_outputs,
 )
+from labkit.paired.intervals import hull, score_difference_interval, share_interval
 from labkit.record import (
     end_record,
     fields_of_layers,
@@ -200,6 +204,38 @@ def test_nothing_changed_is_not_tested() -> None:
     """Without a discordant pair there is no p-value, and no interval over clusters."""
     assert mcnemar_p(cells_of((50, 0, 0, 50))) is None
     assert cluster_interval([0] * 20, [str(n) for n in range(20)]) is None
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_exact_tests_are_the_librarys(counted: tuple[int, int]) -> None:
+    """The p-value and the interval are those of scipy's binomial test, which loads slowly."""
+    count, items = counted
+    cells = Transitions(right_right=0, right_wrong=items - count, wrong_right=count, wrong_wrong=0)
+    theirs = binomtest(count, items)
+    ends = theirs.proportion_ci(0.95, method="exact")
+    ours = share_interval(count, items)
+
+    assert mcnemar_p(cells) == pytest.approx(theirs.pvalue)
+    assert (ours.low, ours.high) == pytest.approx((100 * ends.low, 100 * ends.high), abs=1e-6)
+
+
+def test_the_score_interval_is_newcombes() -> None:
+    """The difference of 56 of 70 and 48 of 80 is that of Newcombe (1998), table II, method 10."""
+    found = score_difference_interval((48, 80), (56, 70))
+
+    assert (found.low, found.high) == (
+        pytest.approx(5.24, abs=0.005),
+        pytest.approx(33.39, abs=0.005),
+    )
+
+
+def test_impact_starts_without_the_slow_half_of_scipy() -> None:
+    """Reading the paired room loads neither scipy.stats nor scipy.optimize."""
+    code = "import sys, labkit.paired; print({'scipy.stats', 'scipy.optimize'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "set()\n"
 
 
 def test_no_change_seen_leaves_a_change_possible() -> None:
@@ -401,6 +437,66 @@ def test_statistical_needs_slices() -> None:
     )
 
 
+@pytest.mark.parametrize("letter", ["r", "w"])
+def test_statistical_is_undetermined_on_a_handful_that_never_varies(letter: str) -> None:
+    """Five items a side that are all right, or all wrong, do not make a point of the interval."""
+    few = answers(5 * letter)
+    verdict = CONTRACTS["statistical"](outputs(few), outputs(few), LAST, Limits())
+
+    assert verdict.answer == "undetermined"
+    assert verdict.sentence == (
+        "The scores differ by +0.00 points; interval -43.45 to +43.45, margin 2."
+    )
+    assert verdict.not_evaluated[1:3] == (
+        "dependence within slices: all 5 of the reference side have one score",
+        "dependence within slices: all 5 of the changed side have one score",
+    )
+
+
+def test_statistical_says_how_many_items_are_shared() -> None:
+    """Other items of the same slices may be compared, and the verdict counts them."""
+    before, after = answers("r" * 800), answers("r" * 1000)[200:]
+    verdict = CONTRACTS["statistical"](outputs(before), outputs(after), LAST, Limits())
+
+    assert verdict.answer == "holds"
+    assert "items: 600 of 1000 shared" in verdict.not_evaluated
+
+
+def test_statistical_refuses_one_id_for_two_questions() -> None:
+    """An item of both sets that is asked otherwise in the second belongs to another study."""
+    before, after = answers("r" * 8), answers("r" * 9, prompt="other")
+
+    with pytest.raises(OutputsError) as refused:
+        CONTRACTS["statistical"](outputs(before), outputs(after), LAST, Limits())
+
+    assert str(refused.value) == (
+        "Paired items must have one prompt; got 8 items with another in the second file: '0', "
+        "'1', '2' and 5 more. These are outputs for other questions."
+    )
+
+
+def test_bitwise_compares_each_pair_by_what_it_kept() -> None:
+    """One pair without token ids hides no other pair whose token ids differ."""
+    before = [made(id="a", text="5"), made(id="b", text="5", token_ids=(1, 2, 3, 4))]
+    after = [made(id="a", text="5"), made(id="b", text="5", token_ids=(1, 2, 3, 9))]
+    verdict = CONTRACTS["bitwise"](outputs(before), outputs(after), LAST, Limits())
+
+    assert (verdict.answer, verdict.sentence) == (
+        "does not hold",
+        "1 of 2 outputs differ by their token ids or text; first 'b'.",
+    )
+    assert verdict.not_evaluated[0] == "token ids: 1 of 2 pairs have only text on a side"
+
+
+def test_task_takes_the_hull_of_its_two_intervals() -> None:
+    """Where clusters reach higher and counts reach lower, the sentence shows both ends."""
+    first = Interval(low=-5.0, high=1.0, method="a")
+    second = Interval(low=-3.0, high=2.0, method="b")
+
+    assert hull(first, None) is first
+    assert hull(first, second) == Interval(low=-5.0, high=2.0, method="hull of: a; b")
+
+
 @pytest.mark.parametrize(
     ("stored", "error"),
     [
@@ -416,17 +512,22 @@ def test_statistical_needs_slices() -> None:
         ),
         pytest.param(
             {"margin": float("nan")},
-            "margin must be a finite number of at least 0; got margin=nan.",
+            "margin must be a number from 0 to 100; got margin=nan.",
             id="nan",
         ),
         pytest.param(
+            {"max_different": 100.5},
+            "max_different must be a number from 0 to 100; got max_different=100.5.",
+            id="more than all",
+        ),
+        pytest.param(
             {"max_net_loss": True},
-            "max_net_loss must be a finite number of at least 0; got max_net_loss=True.",
+            "max_net_loss must be a number from 0 to 100; got max_net_loss=True.",
             id="true",
         ),
         pytest.param(
             {"max_net_loss": None},
-            "max_net_loss must be a finite number of at least 0; got max_net_loss=None.",
+            "max_net_loss must be a number from 0 to 100; got max_net_loss=None.",
             id="null",
         ),
     ],

@@ -220,6 +220,7 @@ def test_caps_that_differ_are_not_made_one() -> None:
         pytest.param("q", "<think>a b</think> 5", " 5", 3, id="closed"),
         pytest.param("q <think>\n", "a b</think> 5", " 5", 3, id="opened by the prompt"),
         pytest.param("q", "<think>a b c", "", 3, id="never closed"),
+        pytest.param("q", "<think>a</think> 1 <think>a 7", "", 6, id="opened anew, never closed"),
         pytest.param("q <think>", "a b c", "", 3, id="opened by the prompt, never closed"),
     ],
 )

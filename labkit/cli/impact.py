@@ -12,8 +12,9 @@ from labkit.cli._common import (
     add_json_option,
     print_json,
     print_table,
+    refuse_unused,
 )
-from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, OutputsError
+from labkit.errors import EXIT_BAD_INPUT, EXIT_DOES_NOT_HOLD, EXIT_HOLDS, OutputsError
 from labkit.files import load_json_strict
 
 if TYPE_CHECKING:
@@ -24,6 +25,19 @@ _LIMITS = {
     "max_net_loss": (float, "POINTS", "loss that the interval of the net change may reach"),
     "max_different": (float, "PERCENT", "share of outputs that may differ"),
     "margin": (float, "POINTS", "difference of two aggregates, for --contract statistical"),
+}
+_USED_BY = {
+    "max_lost": ("task",),
+    "max_net_loss": ("task",),
+    "max_different": ("task",),
+    "margin": ("statistical",),
+    "limits": ("task", "statistical"),
+    "items": ("bitwise", "task"),
+}
+_EXITS = {
+    "holds": EXIT_HOLDS,
+    "does not hold": EXIT_DOES_NOT_HOLD,
+    "undetermined": EXIT_BAD_INPUT,
 }
 _ITEM_COLUMNS = {
     "id": "item",
@@ -42,6 +56,7 @@ def add_to(subparsers: Subparsers) -> None:
         summary="Compare two sets of outputs for the same items: the text, and the task.",
         example="labkit impact data/outputs/float32 data/outputs/int8 --max-lost 2",
     )
+    parser.epilog = f"{parser.epilog}\nexit status: 0 holds, 1 does not hold, 2 undetermined"
     parser.add_argument("before", metavar="BEFORE", help="outputs of the reference path")
     parser.add_argument("after", metavar="AFTER", help="outputs of the changed path")
     parser.add_argument(
@@ -56,17 +71,21 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument("--limits", metavar="FILE", help="the limits as a JSON object")
     for name, (kind, metavar, what) in _LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=what)
-    parser.add_argument("--items", action="store_true", help="list the items that changed")
+    parser.add_argument(
+        "--items", action="store_true", default=None, help="list the items that changed"
+    )
     add_json_option(parser)
     parser.set_defaults(execute=execute)
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Print the comparison and the verdict; 1 unless the contract holds."""
+    """Print the comparison and the verdict; 1 if the contract does not hold, 2 if none can say."""
     from labkit.outputs import read_outputs
     from labkit.paired import CONTRACTS, measure_impact, pair_outputs
     from labkit.scoring import find_extractor
 
+    unused = [name for name, contracts in _USED_BY.items() if args.contract not in contracts]
+    refuse_unused(args, *unused, mode=f"--contract {args.contract}")
     extractor, limits = find_extractor(args.extractor), _limits(args)
     before, after = read_outputs(args.before), read_outputs(args.after)
     verdict = CONTRACTS[args.contract](before, after, extractor, limits)
@@ -78,7 +97,7 @@ def execute(args: argparse.Namespace) -> int:
         print_json({"verdict": verdict.to_json(), "impact": shown})
     else:
         _print(impact, verdict, with_items=args.items)
-    return EXIT_HOLDS if verdict.answer == "holds" else EXIT_DOES_NOT_HOLD
+    return _EXITS[verdict.answer]
 
 
 def _limits(args: argparse.Namespace) -> Limits:

@@ -14,7 +14,6 @@ from labkit.cli._common import (
     say,
 )
 from labkit.errors import EXIT_HOLDS
-from labkit.files import find_root
 
 
 def add_to(subparsers: Subparsers) -> None:
@@ -41,14 +40,18 @@ def add_to(subparsers: Subparsers) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Make each variant's outputs; a killed call goes on where it stood."""
+    from labkit.experiments._variants import find_variant
+
+    for name in args.variants:  # before the first is made, and before torch is loaded
+        find_variant(name)
     from labkit.experiments.outputs import make_outputs
 
     made = {}
     for name in args.variants:
-        folder = find_root() / Path(args.out) / name
+        folder = Path(args.out) / name
         with progress_bar(name) as progress:
             made[name] = make_outputs(name, folder, model=args.model, progress=progress)
-        say(f"{name}: {Path(args.out) / name}, SHA-256 {made[name]}")
+        say(f"{name}: {folder}, SHA-256 {made[name]}")
     if args.json:
         print_json(made)
     return EXIT_HOLDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labkit.cli._common import (
     Subparsers,
@@ -11,11 +11,12 @@ from labkit.cli._common import (
     add_json_option,
     print_json,
     print_table,
+    refuse_unused,
 )
 from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, OutputsError
 
 if TYPE_CHECKING:
-    from labkit.scoring import Knee, LengthReport, Spread
+    from labkit.scoring import Knee, KneeLimits, LengthReport, Spread
 
 _COLUMNS = {
     "extractor": "extractor",
@@ -35,7 +36,10 @@ def add_to(subparsers: Subparsers) -> None:
         subparsers,
         "score",
         summary="Score frozen outputs by named rules; with --caps, find the knee of the cap.",
-        example="labkit score data/outputs/float32 --extractor last_number --caps 16,32,64,128",
+        example="labkit score data/outputs/float32 --extractor last_number --caps 16,32,64,96",
+    )
+    parser.epilog = (
+        f"{parser.epilog}\nexit status: 0 scored, 1 a knee is not found or not confirmed"
     )
     parser.add_argument("outputs", metavar="OUTPUTS", help="a .jsonl of outputs, or its folder")
     parser.add_argument(
@@ -49,16 +53,14 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--tolerance",
         type=float,
-        default=1.0,
         metavar="POINTS",
-        help="distance from the plateau that is near enough (default: 1)",
+        help="with --caps: distance from the plateau that is near enough (default: 1)",
     )
     parser.add_argument(
         "--max-at-cap",
         type=float,
-        default=5.0,
         metavar="PERCENT",
-        help="share of outputs at the cap that is little enough (default: 5)",
+        help="with --caps: share of outputs at the cap that is little enough (default: 5)",
     )
     add_json_option(parser)
     parser.set_defaults(execute=execute)
@@ -69,12 +71,13 @@ def execute(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from labkit.outputs import read_outputs
-    from labkit.scoring import EXTRACTORS, find_extractor, report_lengths, score, spread
+    from labkit.scoring import EXTRACTORS, calibrate, find_extractor, report_lengths, score, spread
 
+    caps, limits = _caps(args), _limits(args)
     rules = [find_extractor(name) for name in args.extractors or EXTRACTORS]
     outputs = read_outputs(args.outputs)
     scores = [score(outputs.items, rule) for rule in rules]
-    knees = {rule.name: _knee(outputs.items, rule, args) for rule in rules} if args.caps else {}
+    knees = {rule.name: calibrate(outputs.items, rule, caps, limits) for rule in rules if caps}
     report = report_lengths(outputs.items)
     if args.json:
         print_json(
@@ -100,22 +103,33 @@ def execute(args: argparse.Namespace) -> int:
     return EXIT_HOLDS if all(knee.confirmed for knee in knees.values()) else EXIT_DOES_NOT_HOLD
 
 
-def _knee(items: Any, rule: Any, args: argparse.Namespace) -> Knee:
-    from labkit.scoring import KneeLimits, calibrate
-
+def _caps(args: argparse.Namespace) -> list[int]:
+    if args.caps is None:
+        return []
     try:
-        caps = [int(part) for part in args.caps.split(",")]
+        return [int(part) for part in args.caps.split(",")]
     except ValueError as error:
         raise OutputsError(
             f"--caps must be whole numbers with commas between; got {args.caps!r}."
         ) from error
-    if not (0 <= args.tolerance <= 100 and 0 <= args.max_at_cap <= 100):
-        raise OutputsError(
-            "--tolerance and --max-at-cap must lie between 0 and 100; got "
-            f"tolerance={args.tolerance}, max_at_cap={args.max_at_cap}."
-        )
-    limits = KneeLimits(tolerance_points=args.tolerance, max_share_at_cap=args.max_at_cap / 100)
-    return calibrate(items, rule, caps, limits)
+
+
+def _limits(args: argparse.Namespace) -> KneeLimits:
+    """Return what the options say is enough, refusing them without the caps that they judge."""
+    from labkit.scoring import KneeLimits
+
+    if args.caps is None:
+        refuse_unused(args, "tolerance", "max_at_cap", mode="a score without --caps")
+    for name, value in {"tolerance": args.tolerance, "max-at-cap": args.max_at_cap}.items():
+        if value is not None and not 0 <= value <= 100:
+            raise OutputsError(f"--{name} must lie between 0 and 100; got {name}={value}.")
+    limits = KneeLimits()
+    return KneeLimits(
+        tolerance_points=limits.tolerance_points if args.tolerance is None else args.tolerance,
+        max_share_at_cap=(
+            limits.max_share_at_cap if args.max_at_cap is None else args.max_at_cap / 100
+        ),
+    )
 
 
 def _print_lengths(report: LengthReport) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from labkit.errors import OutputsError
+
 CAP_TOKENS = 96
 ROWS = 16
 
@@ -32,3 +34,14 @@ VARIANTS = {
     "bfloat16": Variant(label="bfloat16, batches of 16", dtype="bfloat16"),
     "int8": Variant(label="int8 weights, batches of 16", option="quantised_weights:bits=8"),
 }
+
+
+def find_variant(name: str) -> Variant:
+    """Return a variant by its name.
+
+    Raises:
+        OutputsError: If there is none of that name.
+    """
+    if name not in VARIANTS:
+        raise OutputsError(f"a variant must be one of {', '.join(VARIANTS)}; got {name!r}.")
+    return VARIANTS[name]

@@ -18,9 +18,8 @@ from labkit import models
 from labkit.backends import Backend
 from labkit.backends.observing import observe_prompts, observe_run, resolve_model
 from labkit.backends.transformers import TransformersBackend
-from labkit.errors import OutputsError
 from labkit.experiments._questions import Question, write_questions
-from labkit.experiments._variants import CAP_TOKENS, VARIANTS, Variant
+from labkit.experiments._variants import CAP_TOKENS, Variant, find_variant
 from labkit.files import digest_of
 from labkit.harness.traces import require_finite
 from labkit.journal import Journal
@@ -58,9 +57,7 @@ def make_outputs(
     Raises:
         OutputsError: If there is no such variant.
     """
-    if name not in VARIANTS:
-        raise OutputsError(f"a variant must be one of {', '.join(VARIANTS)}; got {name!r}.")
-    variant = VARIANTS[name]
+    variant = find_variant(name)
     asked = list(questions or write_questions())
     with _recorded(folder, {"name": name, "model": model, "dtype": variant.dtype}):
         backend = TransformersBackend(loaded=models.load(model, dtype=variant.dtype))

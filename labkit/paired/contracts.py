@@ -15,9 +15,17 @@ import numpy as np
 
 from labkit.errors import OutputsError
 from labkit.outputs import OutputSet
-from labkit.paired.impact import Impact, compared_by, measure_impact, same_output
-from labkit.paired.intervals import LEVEL, MIN_CLUSTERS, RESAMPLES, SEED, Interval
-from labkit.paired.pairs import pair_outputs
+from labkit.paired.impact import Impact, compared_by, has_tokens, measure_impact, same_output
+from labkit.paired.intervals import (
+    LEVEL,
+    MIN_CLUSTERS,
+    RESAMPLES,
+    SEED,
+    Interval,
+    hull,
+    score_difference_interval,
+)
+from labkit.paired.pairs import pair_outputs, shared_pairs
 from labkit.paired.records import compare_provenance
 from labkit.record import SAME_ARTEFACT
 from labkit.scoring import Extractor, score
@@ -53,16 +61,22 @@ class Limits:
                 known = ", ".join(cls.__dataclass_fields__)
                 raise OutputsError(f"limits are {known}; got {name!r}.")
             optional = value is None and name in ("max_lost", "max_different")
-            whole = name != "max_lost" or isinstance(value, int)
-            if not optional and not (whole and _is_limit(value)):
-                what = "a whole number" if name == "max_lost" else "a finite number"
-                raise OutputsError(f"{name} must be {what} of at least 0; got {name}={value!r}.")
+            holds, what = _COUNT if name == "max_lost" else _PERCENT
+            if not optional and not holds(value):
+                raise OutputsError(f"{name} must be {what}; got {name}={value!r}.")
         return cls(**stored)  # type: ignore[arg-type]  # names and types checked above
 
 
-def _is_limit(value: object) -> bool:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return known and 0 <= value < float("inf")  # type: ignore[operator]  # a number
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_percent(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 100  # type: ignore[operator]  # a number
+
+
+_COUNT = (_is_count, "a whole number of at least 0")
+_PERCENT = (_is_percent, "a number from 0 to 100")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +106,9 @@ def bitwise(before: OutputSet, after: OutputSet, extractor: Extractor, limits: L
     """Demand identical tokens for every item; scores and limits play no part."""
     pairs = pair_outputs(before, after)
     by = compared_by(pairs)
-    other = [pair.before.id for pair in pairs if not same_output(pair, by=by)]
-    gaps = [] if by == "token ids" else ["token ids: a side kept only its text"]
+    other = [pair.before.id for pair in pairs if not same_output(pair)]
+    texts = sum(not has_tokens(pair) for pair in pairs)
+    gaps = [f"token ids: {texts} of {len(pairs)} pairs have only text on a side"] if texts else []
     records = compare_provenance(before, after)
     if other:
         answer: Answer = "does not hold"
@@ -125,7 +140,8 @@ def bitwise(before: OutputSet, after: OutputSet, extractor: Extractor, limits: L
 def task(before: OutputSet, after: OutputSet, extractor: Extractor, limits: Limits) -> Verdict:
     """Demand that paired outcomes stay within the limits, as far as the data can tell."""
     impact = measure_impact(pair_outputs(before, after), extractor)
-    worst = _widest(impact)
+    # Neither clusters nor small counts are forgotten.
+    worst = hull(impact.exact, impact.clustered)
     broken, open_ = _against(impact, worst, limits)
     answer: Answer = "does not hold" if broken else "undetermined" if open_ else "holds"
     cells = impact.transitions
@@ -148,13 +164,6 @@ def task(before: OutputSet, after: OutputSet, extractor: Extractor, limits: Limi
     )
 
 
-def _widest(impact: Impact) -> Interval:
-    """Return the interval that reaches lower: neither clusters nor small counts are forgotten."""
-    if impact.clustered is None or impact.exact.low <= impact.clustered.low:
-        return impact.exact
-    return impact.clustered
-
-
 def _against(impact: Impact, interval: Interval, limits: Limits) -> tuple[list[str], list[str]]:
     """Return which limits are broken, and which may be for all that is known."""
     lost, different = impact.transitions.right_wrong, impact.divergence.percent
@@ -175,18 +184,23 @@ def statistical(
 ) -> Verdict:
     """Demand that aggregate scores agree within the margin, over slices drawn anew on each side.
 
-    The two sets need not hold the same items: each is a sample of its clusters.
+    The two sets need not hold the same items: each is a sample of its clusters. What they share
+    must be asked alike.
+
+    Raises:
+        OutputsError: If an item of both sets asks something else in the second.
     """
+    gaps = ["repeats: one run a side; the interval is over slices", *_unshared(before, after)]
     sides = [_slices(side, extractor) for side in (before, after)]
     difference = 100 * (_share(sides[1]) - _share(sides[0]))
     interval = _difference_interval(sides)
-    gaps = ["repeats: one run a side; the interval is over slices"]
     if interval is None:
         answer: Answer = "undetermined"
         rest = f"no interval: fewer than {MIN_CLUSTERS} slices on a side"
         gaps.append(rest)
     else:
         answer = _within(interval, limits.margin)
+        gaps += _without_spread(sides)
         rest = f"interval {interval.low:+.2f} to {interval.high:+.2f}, margin {limits.margin:g}"
     records = compare_provenance(before, after)
     gaps += records.not_evaluated
@@ -218,12 +232,38 @@ def _slices(side: OutputSet, extractor: Extractor) -> Slices:
     return np.stack([right, np.bincount(members)], axis=1)
 
 
-def _share(slices: Slices) -> float:
+def _totals(slices: Slices) -> tuple[int, int]:
+    """Return the right answers and the items of a side."""
     right, items = slices.sum(axis=0)
-    return float(right / items)
+    return int(right), int(items)
+
+
+def _share(slices: Slices) -> float:
+    right, items = _totals(slices)
+    return right / items
+
+
+def _unshared(before: OutputSet, after: OutputSet) -> list[str]:
+    """Say how many items only one set holds."""
+    shared = len(shared_pairs(before, after))
+    either = len({item.id for item in (*before.items, *after.items)})
+    return [f"items: {shared} of {either} shared"] if shared < either else []
+
+
+def _without_spread(sides: Sequence[Slices]) -> list[str]:
+    """Name each side whose slices all have one score, so that resampling them shows nothing."""
+    return [
+        f"dependence within slices: all {len(side)} of the {name} side have one score"
+        for name, side in zip(("reference", "changed"), sides, strict=True)
+        if len(np.unique(side[:, 0] / side[:, 1])) == 1
+    ]
 
 
 def _difference_interval(sides: Sequence[Slices]) -> Interval | None:
+    """Return the hull over slices drawn anew and over items, or None with too few slices.
+
+    Slices without spread would make a point of the first; items without it leave the second open.
+    """
     if min(len(side) for side in sides) < MIN_CLUSTERS:
         return None
     draw = np.random.default_rng(SEED)
@@ -233,11 +273,12 @@ def _difference_interval(sides: Sequence[Slices]) -> Interval | None:
         drawn = draw.multinomial(len(side), counts / len(side), size=RESAMPLES) @ kinds
         shares.append(drawn[:, 0] / drawn[:, 1])
     ends = np.quantile(100 * (shares[1] - shares[0]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(
+    drawn_anew = Interval(
         low=float(ends[0]),
         high=float(ends[1]),
         method=f"bootstrap over the slices of each side, {RESAMPLES} resamples, seed {SEED}",
     )
+    return hull(drawn_anew, score_difference_interval(_totals(sides[0]), _totals(sides[1])))
 
 
 def _within(interval: Interval, margin: float) -> Answer:

@@ -27,7 +27,7 @@ class Divergence:
     Attributes:
         items: Pairs compared.
         different: Pairs that differ.
-        compared: What was compared: `token ids`, or `text` where one side kept no tokens.
+        compared: `token ids`, `text` where a side of each pair kept no tokens, or both.
     """
 
     items: int
@@ -119,8 +119,7 @@ def measure_impact(pairs: Sequence[Pair], extractor: Extractor) -> Impact:
         raise OutputsError("a paired comparison needs at least one pair; got none.")
     before = score([pair.before for pair in pairs], extractor).items
     after = score([pair.after for pair in pairs], extractor).items
-    by = compared_by(pairs)
-    same = [same_output(pair, by=by) for pair in pairs]
+    same = [same_output(pair) for pair in pairs]
     items = tuple(
         ItemImpact(
             id=p.before.id,
@@ -136,7 +135,9 @@ def measure_impact(pairs: Sequence[Pair], extractor: Extractor) -> Impact:
     return Impact(
         extractor=extractor.label,
         items=items,
-        divergence=Divergence(items=len(pairs), different=same.count(False), compared=by),
+        divergence=Divergence(
+            items=len(pairs), different=same.count(False), compared=compared_by(pairs)
+        ),
         transitions=cells,
         p_value=mcnemar_p(cells),
         exact=exact_net_interval(cells),
@@ -146,17 +147,22 @@ def measure_impact(pairs: Sequence[Pair], extractor: Extractor) -> Impact:
     )
 
 
-def same_output(pair: Pair, *, by: str) -> bool:
-    """Say whether a pair's outputs are identical, by their token ids or by their text."""
-    if by == "token ids":
+def same_output(pair: Pair) -> bool:
+    """Say whether a pair's outputs are identical, by their token ids where both sides have them."""
+    if has_tokens(pair):
         return pair.before.token_ids == pair.after.token_ids
     return pair.before.text == pair.after.text
 
 
+def has_tokens(pair: Pair) -> bool:
+    """Say whether both sides of a pair kept their token ids."""
+    return pair.before.token_ids is not None and pair.after.token_ids is not None
+
+
 def compared_by(pairs: Sequence[Pair]) -> str:
-    """Return what two paths' outputs can be compared by, for all pairs alike."""
-    sides = [output for pair in pairs for output in (pair.before, pair.after)]
-    return "text" if any(output.token_ids is None for output in sides) else "token ids"
+    """Return what pairs are compared by: `token ids`, `text`, or one of the two by the pair."""
+    kinds = {"token ids" if has_tokens(pair) else "text" for pair in pairs}
+    return " or ".join(sorted(kinds, reverse=True))
 
 
 def _not_evaluated(

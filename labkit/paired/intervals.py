@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.special import bdtr, betaincinv, ndtri
 
 from labkit.paired.transitions import Transitions
 
@@ -39,14 +40,58 @@ def mcnemar_p(cells: Transitions) -> float | None:
     """
     if not cells.changed:
         return None
-    return float(binomtest(cells.wrong_right, cells.changed).pvalue)
+    fewer = min(cells.wrong_right, cells.right_wrong)
+    return float(min(1.0, 2 * bdtr(fewer, cells.changed, 0.5)))
 
 
 def share_interval(count: int, items: int, *, level: float = LEVEL) -> Interval:
     """Return the exact (Clopper-Pearson) interval of a share, in percent."""
-    found = binomtest(count, items).proportion_ci(level, method="exact")
+    error = (1 - level) / 2
+    low = betaincinv(count, items - count + 1, error) if count else 0.0
+    high = betaincinv(count + 1, items - count, 1 - error) if count < items else 1.0
+    return Interval(low=100 * float(low), high=100 * float(high), method="Clopper-Pearson")
+
+
+def score_difference_interval(
+    before: tuple[int, int], after: tuple[int, int], *, level: float = LEVEL
+) -> Interval:
+    """Return Newcombe's interval of the difference of two shares, for items that are independent.
+
+    It stays open where every item is right or none is, and there no resample would differ.
+
+    Args:
+        before: How many items succeeded, and how many there are.
+        after: The same of the other side.
+        level: Share of studies whose interval holds the true difference.
+    """
+    shares = [100 * count / items for count, items in (before, after)]
+    (a_low, a_high), (b_low, b_high) = (_wilson(*side, level=level) for side in (before, after))
+    net = shares[1] - shares[0]
     return Interval(
-        low=100 * float(found.low), high=100 * float(found.high), method="Clopper-Pearson"
+        low=net - math.hypot(shares[1] - b_low, a_high - shares[0]),
+        high=net + math.hypot(b_high - shares[1], shares[0] - a_low),
+        method="Newcombe's score interval over items",
+    )
+
+
+def _wilson(count: int, items: int, *, level: float) -> tuple[float, float]:
+    z = float(ndtri((1 + level) / 2))
+    share = count / items
+    middle = share + z * z / (2 * items)
+    reach = z * math.sqrt(share * (1 - share) / items + (z / (2 * items)) ** 2)
+    low, high = ((middle + sign * reach) / (1 + z * z / items) for sign in (-1, 1))
+    # Where no item succeeded, or all did, an end is exact and must not be off by a rounding.
+    return 100 * (low if count else 0.0), 100 * (high if count < items else 1.0)
+
+
+def hull(first: Interval, second: Interval | None) -> Interval:
+    """Return the interval that holds both, so that what either knows of is not forgotten."""
+    if second is None:
+        return first
+    return Interval(
+        low=min(first.low, second.low),
+        high=max(first.high, second.high),
+        method=f"hull of: {first.method}; {second.method}",
     )
 
 

@@ -30,7 +30,7 @@ def pair_outputs(before: OutputSet, after: OutputSet) -> list[Pair]:
     Raises:
         OutputsError: If an item stands in one of them only, or asks something else in the other.
     """
-    others = {item.id: item for item in after.items}
+    others = {item.id for item in after.items}
     known = {item.id for item in before.items}
     lonely = {
         before.name: [item.id for item in before.items if item.id not in others],
@@ -42,7 +42,17 @@ def pair_outputs(before: OutputSet, after: OutputSet) -> list[Pair]:
                 f"Paired outputs must answer the same items; got {len(ids)} only in {name}: "
                 f"{_some(ids)}. Run both on one set of items."
             )
-    pairs = [Pair(before=item, after=others[item.id]) for item in before.items]
+    return shared_pairs(before, after)
+
+
+def shared_pairs(before: OutputSet, after: OutputSet) -> list[Pair]:
+    """Pair the items that both sets hold, in the order of the first.
+
+    Raises:
+        OutputsError: If an item asks something else in the second.
+    """
+    others = {item.id: item for item in after.items}
+    pairs = [Pair(before=i, after=others[i.id]) for i in before.items if i.id in others]
     for name in _MUST_AGREE:
         _require_equal(pairs, name)
     return pairs

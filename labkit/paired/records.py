@@ -40,7 +40,7 @@ def compare_provenance(before: OutputSet, after: OutputSet) -> Provenance:
     found = diff_records(left, right)
     gaps = [f"records: {name} is not in both" for name in found.unshown]
     if count := found.counts["question"]:
-        gaps.append(f"records: {count} fields of the question differ")
+        gaps.append(f"records: fields of the question that differ: {count}")
     return Provenance(outcome=found.outcome, counts=found.counts, not_evaluated=tuple(gaps))
 
 

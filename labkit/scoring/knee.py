@@ -118,11 +118,15 @@ def calibrate(
     """Choose a cap on every other item of each cluster, and try it on the rest.
 
     Raises:
-        OutputsError: If there are too few items for two halves, or as `sweep` does.
+        OutputsError: If there are too few items for two halves, only one cap, or as `sweep` does.
     """
     chosen, rest = halves(outputs)
     if not rest:
         raise OutputsError("a knee needs two items of one cluster at least, to hold one out.")
+    if len(set(caps)) < 2:
+        raise OutputsError(
+            f"a knee needs two caps at least, one to be near the other; got caps={list(caps)}."
+        )
     calibration, held_out = sweep(chosen, extractor, caps), sweep(rest, extractor, caps)
     cap = find_knee(calibration, limits)
     there = next((point for point in held_out if point.cap == cap), None)

@@ -33,24 +33,25 @@ def answer_of(output: Output) -> str:
     """Return what follows the reasoning block, all of an output without one.
 
     The block ends at the last `</think>`. One that was opened, by the output or at the end of
-    its prompt, and never closed, is all there is.
+    its prompt, and never closed, leaves no answer, whatever was closed before it.
     """
-    if CLOSES in output.text:
-        return output.text.rpartition(CLOSES)[2]
-    return "" if _opens(output) else output.text
+    return "" if _is_open(output) else output.text.rpartition(CLOSES)[2]
 
 
-def _opens(output: Output) -> bool:
-    return OPENS in output.text or output.prompt.rstrip().endswith(OPENS)
+def _is_open(output: Output) -> bool:
+    """Say whether the text ends inside a reasoning block."""
+    _, closed, rest = output.text.rpartition(CLOSES)
+    return OPENS in rest or (not closed and output.prompt.rstrip().endswith(OPENS))
 
 
 def split(output: Output) -> Split:
     """Split an output into its reasoning block and its answer, and count the tokens of each."""
     answer, tokens = answer_of(output), output.reasoning_tokens
-    if tokens is None and CLOSES in output.text:
-        tokens = output.tokens_before(len(output.text) - len(answer))
+    reasoned = CLOSES in output.text
+    if tokens is None and _is_open(output):
+        tokens = output.output_tokens
     elif tokens is None:
-        tokens = output.output_tokens if _opens(output) else 0
+        tokens = output.tokens_before(len(output.text) - len(answer)) if reasoned else 0
     rest = None if tokens is None else output.output_tokens - tokens
     return Split(answer=answer, reasoning_tokens=tokens, answer_tokens=rest)
 
