@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+from support import Python
 
 from labkit import models
 from labkit.backends import llamacpp
@@ -123,6 +124,23 @@ def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) ->
 
     with pytest.raises(ModelError, match=r"extra `llamacpp`; it is not installed\. Run `make"):
         llamacpp._library.__wrapped__()
+
+
+def test_weights_outlive_their_contexts(checkpoint: Path, python: Python) -> None:
+    """A process that ends with an open session, or drops it in a cycle, ends in order."""
+    code = (
+        "import gc, sys; from labkit import models; "
+        "from labkit.backends.llamacpp_stack import open_beside, open_file; "
+        "loaded = models.load(sys.argv[1], dtype='float32'); "
+        "backend = open_beside(loaded, weights='float32'); "
+        "kept, ring = (backend.session(capacity_tokens=4) for _ in range(2)); "
+        "kept.next_logits([[5, 6]]); ring.next_logits([[5, 6]]); "
+        "ring.observed['self'] = ring; open_file.cache_clear(); del backend, ring; gc.collect(); "
+        "print(kept.next_logits([[7]]).shape)"
+    )
+    done = python(code, str(checkpoint))
+
+    assert (done.returncode, done.stdout) == (0, "(1, 262)\n"), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_the_sweep_goes_from_sixteen_bits_down_to_two() -> None:
 def test_the_tables_are_known_by_name() -> None:
     """No option stands in two tables, and an unknown table is refused with the known ones."""
     assert not {o.slug for o in MORE} & {o.slug for o in preservation_table()}
-    with pytest.raises(KnobError, match="called 'mroe'; known: bits, main, more"):
+    with pytest.raises(KnobError, match="called 'mroe'; known: bits, llamacpp, main, more, stacks"):
         preservation_table("mroe")
 
 

@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.metadata
 import re
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,15 +72,11 @@ class OpenFile:
         if not self.handle:
             said = " ".join(line.strip() for line in _LINES[-4:])
             raise ModelError(f"llama.cpp could not read {path.name}: {said[:300]}")
+        weakref.finalize(self, library.llama_model_free, self.handle)
         self.name = path.name
         self.vocab = library.llama_model_get_vocab(self.handle)
         self.vocabulary = int(library.llama_vocab_n_tokens(self.vocab))
         self.positions = int(library.llama_model_n_ctx_train(self.handle))
-
-    def __del__(self) -> None:
-        """Free the weights."""
-        if getattr(self, "handle", None):
-            _library().llama_model_free(self.handle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +146,7 @@ class LlamaCppBackend:
         }
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, weakref_slot=True)
 class LlamaCppSession:
     """Sequences under extension by a `LlamaCppBackend`, in a context of their own."""
 
@@ -180,6 +177,8 @@ class LlamaCppSession:
         if not self._context:
             said = " ".join(line.strip() for line in _LINES[-4:])
             raise NotApplicable(f"llama.cpp could not make a context: {said[:300]}")
+        # It holds the file, so that no order of collection frees weights before their context.
+        weakref.finalize(self, _free_context, self._context, backend.file)
         self._seen = [0] * rows
         self.observed = _read_context(library, self._context, "".join(_LINES)) | {"rows": rows}
 
@@ -211,10 +210,9 @@ class LlamaCppSession:
         row = library.llama_get_logits_ith(self._context, -1)
         return np.ctypeslib.as_array(row, shape=(self.backend.file.vocabulary,)).copy()
 
-    def __del__(self) -> None:
-        """Free the context before the weights it points to."""
-        if self._context is not None:
-            _library().llama_free(self._context)
+
+def _free_context(context: Any, _file: OpenFile) -> None:
+    _library().llama_free(context)
 
 
 def _read_context(library: Any, context: Any, log: str) -> dict[str, object]:
