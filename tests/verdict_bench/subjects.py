@@ -174,9 +174,8 @@ SUBJECTS = (
         name="SmolLM2-135M",
         traits=frozenset({"rope"}),
         make=_embedded,
-        # Reading a prompt in 16 bits is what costs on a CPU, so its prompts are short.
-        prompts=3,
-        prompt_tokens=16,
-        steps=3,
+        prompts=4,
+        prompt_tokens=24,
+        steps=4,
     ),
 )
