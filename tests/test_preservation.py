@@ -53,7 +53,7 @@ def profile(checkpoint: Path) -> Profile:
         prompt_tokens=90,
         steps=4,
         rope_prompts=2,
-        float32_lane=Lane(prompts=2, steps=3),
+        float32_lane=Lane(prompts=3, steps=4),
     )
 
 
