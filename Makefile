@@ -9,7 +9,7 @@ PROFILE ?= cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup chapter quick book lab bench verdicts test lint notebooks lock clean
+.PHONY: help setup chapter quick book lab bench verdicts llamacpp test lint notebooks lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,11 @@ bench: $(STAMP) ## measure the lab's own speed, as ratios
 
 verdicts: $(STAMP) ## run options and defects of known truth through the verdict
 	$(BIN)/python tests/verdicts.py
+
+# The build that is tuned to its own machine died on another with an illegal instruction.
+llamacpp: export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON
+llamacpp: $(STAMP) ## compile llama.cpp for the second stack (C++ compiler, about seven minutes)
+	$(BIN)/python -m pip install --no-deps "diskcache==5.6.3" "llama-cpp-python==0.3.36"
 
 lint: $(STAMP) ## check style, types and the direction of imports
 	$(BIN)/ruff check

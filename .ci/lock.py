@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
+# Not llamacpp, which would make everybody compile it.
+LOCKED_EXTRAS = ("book", "dev")
 ENVIRONMENT = ROOT / "environment.yml"
 
 # torch pins these exactly in its own metadata, and only its CUDA builds want them: naming them
@@ -41,7 +43,8 @@ dependencies:
 
 def resolve(extra: list[str]) -> list[str]:
     """Return the resolved pins, one a line, with what asks for each."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--all-extras"]
+    command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml"]
+    command += [f"--extra={name}" for name in LOCKED_EXTRAS]
     command += ["--universal", "--python-version", "3.11", "--annotation-style", "line"]
     command += ["--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
     subprocess.run([*command, "--output-file", LOCK.name, *extra], cwd=ROOT, check=True)

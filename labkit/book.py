@@ -11,12 +11,11 @@ from pathlib import Path
 from labkit import record
 from labkit.errors import ResultsError, RunError
 from labkit.files import find_root, shown, write_atomically
-from labkit.results import RESULTS_NAME, SECTIONS, read_results, resolve_run_dir
+from labkit.results import NOTEBOOKS, RESULTS_NAME, SECTIONS, read_results, resolve_run_dir
 
 PUBLISHED = "results/published-cpu"
 STAGE = "book/run"
 SITE = "_build/html"
-NOTEBOOKS = tuple(f"{number:02}_{name}.ipynb" for number, name in enumerate(SECTIONS, start=1))
 _FIRST_PAGE = "book/intro.html"
 # Jupyter Book's own names no icon, so that a browser asks the host for one that is not there;
 # a file named here would be asked for and dropped again, as the page is left at once.
@@ -82,7 +81,7 @@ def lacks_of(run_dir: Path) -> list[str]:
 
 
 def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
-    """Copy a run's executed notebooks, and a page about the run, to where the book reads them.
+    """Copy a run's notebooks, results and a page about the run to where the book reads them.
 
     Raises:
         RunError: If the run lacks a notebook or a section, or did not end well; each is named,
@@ -107,6 +106,7 @@ def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
     stage.mkdir(parents=True)
     for path in notebooks:
         shutil.copyfile(path, stage / path.name)
+    shutil.copyfile(run_dir / RESULTS_NAME, stage / RESULTS_NAME)
     write_atomically(stage / "about_this_run.md", page)
     return stage
 
@@ -127,31 +127,45 @@ def copy_source(target: Path, *, root: Path | None = None) -> Path:
     return target
 
 
+_LAYERS = {
+    "identity": "What was evaluated",
+    "substrate": "Below it",
+    "execution": "How it was computed",
+    "evaluation": "How it was judged",
+}
+
+
 def describe_run(run: record.RunRecord, results: Mapping[str, object]) -> str:
     """Return the page that says where a run's numbers come from."""
-    commit = run.commit or {"id": "not in git", "dirty": False}
     facts = {
         "Run": run.id,
         "Status": run.status,
         "Started (UTC)": run.started_utc,
         "Seconds": run.elapsed_s,
-        "Commit": f"{commit['id']}{' with local changes' if commit['dirty'] else ''}",
-        "Model": run.model.get("name"),
-        "Model revision": run.model.get("revision"),
-        "Model digest": run.model.get("digest"),
-        "Digest of the prompts": run.prompts_digest,
-        "Python": run.python,
+        "Identity of the artefact": record.identify(run).sha256,
+    }
+    changed = {
+        change.field: f"asked for {_cell(change.requested)}, resolved to {_cell(change.resolved)}, "
+        f"seen {_cell(change.observed)}"
+        for change in run.changes
     }
     timings = {name: _elapsed(results.get(name)) for name in SECTIONS}
+    layers = (_table(title, _in_force(run, layer=layer)) for layer, title in _LAYERS.items())
     parts = [
-        "# About this run\n\nEvery measured number of these pages comes from the run below.\n",
+        "# About this run\n\nEvery measured number of these pages comes from the run below. A dash "
+        "stands for what was not recorded.\n",
         _table("Run", facts),
-        _table("Device", run.device),
-        _table("Profile in force", run.profile),
-        _table("Versions", run.packages),
+        *layers,
+        _table("Changed on the way from the request to the live object", changed),
         _table("Seconds by experiment", timings),
     ]
     return "\n".join(parts)
+
+
+def _in_force(run: record.RunRecord, *, layer: str) -> dict[str, object]:
+    """Return a layer's fields with the values that counted."""
+    stated = (name for name, _ in run.all_stated() if name.startswith(f"{layer}."))
+    return {name.partition(".")[2]: run.in_force(name) for name in stated}
 
 
 def _elapsed(section: object) -> object:
@@ -173,7 +187,9 @@ def _cell(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_cell(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_cell(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(_cell(item) for item in value) or "none"
     return str(value).replace("|", "\\|")
 
 
@@ -187,6 +203,9 @@ def build_book(*, root: Path | None = None) -> Path:
         RunError: If the build fails, with its warnings and the end of its log.
     """
     top = root or find_root()
+    # Sphinx warns, and so fails, where a file of ours has changed since the site was built last.
+    for path in (top / "book/_static").glob("*"):
+        (top / SITE / "_static" / path.name).unlink(missing_ok=True)
     flags = ["--all", "-W", "-n", "--keep-going"]
     command = [sys.executable, "-c", _CALL, "build", ".", *flags]
     done = subprocess.run(

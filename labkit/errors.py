@@ -44,6 +44,10 @@ class ProbeError(LabError):
     """A probe is unknown or its evidence is malformed."""
 
 
+class OutputsError(LabError):
+    """Frozen outputs cannot be read, scored, or paired with one another."""
+
+
 class ProfileError(LabError):
     """A profile or a notebook parameter is unknown, missing or of the wrong type."""
 
@@ -62,3 +66,11 @@ class RunError(LabError):
 
 class ReleaseError(LabError):
     """A release of a library cannot be named, installed or asked."""
+
+
+class PlanningError(LabError):
+    """A quantity, pool, length or price is not usable, or two denominators are mixed."""
+
+
+class EvidenceError(LabError):
+    """A claim is stronger than its evidence, or evidence is not stated in the known words."""

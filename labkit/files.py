@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -11,12 +12,15 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from labkit.errors import ResultsError, RunError
+from labkit.errors import LabError, ResultsError, RunError
 
 _MARKS = ("pyproject.toml", "data", "notebooks")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)
+MAX_DEPTH = 100
+"""Levels of nesting that are read: far more than we write, far fewer than Python can recurse."""
 
 
 def find_root(start: Path | None = None) -> Path:
@@ -68,11 +72,17 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
 def digest_files(paths: Iterable[Path], *, root: Path) -> str:
     """Return one SHA-256 over files: their names relative to `root` and their bytes."""
     whole = hashlib.sha256()
     for path in sorted(paths):
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = sha256_of(path)
         whole.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
     return whole.hexdigest()
 
@@ -90,18 +100,132 @@ def first_not_finite(value: object, path: str = "$") -> str | None:
     return next((place for place in found if place), None)
 
 
+class NotStrictJSONError(ValueError):
+    """A text that Python's json reads, though it says two things or nothing that JSON can say."""
+
+
+class RepeatedKeyError(NotStrictJSONError):
+    """An object states a key twice.
+
+    Attributes:
+        key: The key.
+    """
+
+    def __init__(self, key: str) -> None:
+        """Keep the key."""
+        super().__init__(f"the key {key!r} stands twice")
+        self.key = key
+
+
+def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return the object of these pairs, for `object_pairs_hook`.
+
+    Raises:
+        RepeatedKeyError: If a key stands twice.
+    """
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise RepeatedKeyError(key)
+            seen.add(key)
+    return unique
+
+
+def parse_json_strict(text: str) -> Any:
+    """Return the one value that a JSON text holds, which can be written again as it was.
+
+    Raises:
+        ValueError: If it is no JSON, states a key twice, holds NaN, an infinity or a number beyond
+            a float, a lone surrogate, or more than `MAX_DEPTH` levels.
+    """
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=unique_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+            parse_int=_finite_int,
+        )
+    except RecursionError:
+        raise NotStrictJSONError("its values are nested too deeply") from None
+    if _is_too_deep(value):
+        raise NotStrictJSONError("its values are nested too deeply")
+    if "\\u" in text or not text.isascii():
+        _refuse_surrogates(value)
+    return value
+
+
+def load_json_strict(
+    path: Path, *, what: str, error: type[LabError] = ResultsError, remedy: str = ""
+) -> Any:
+    """Return what a JSON file holds; `parse_json_strict` says what is refused.
+
+    Args:
+        path: The file, in UTF-8.
+        what: What the file is, to begin the message with, such as `A record`.
+        error: The error to raise.
+        remedy: A sentence that says what to do.
+
+    Raises:
+        LabError: The given one, if the file cannot be read or is refused; it names the file.
+    """
+    try:
+        return parse_json_strict(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        reason = (isinstance(fault, OSError) and fault.strerror) or fault
+        message = f"{what} must be a readable JSON file; got path={shown(path)}: {reason}. {remedy}"
+        raise error(message.rstrip()) from fault
+
+
+def _refuse_constant(name: str) -> float:
+    raise NotStrictJSONError(f"{name} is not a JSON number")
+
+
+def _finite_float(text: str) -> float:
+    if math.isfinite(value := float(text)):
+        return value
+    raise NotStrictJSONError(f"the number {text:.20} is too large")
+
+
+def _finite_int(text: str) -> int:
+    _finite_float(text)  # whoever divides by it makes a float of it
+    return int(text)
+
+
+def _is_too_deep(value: object) -> bool:
+    holders = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        inside = itertools.chain.from_iterable(
+            holder.values() if isinstance(holder, dict) else holder for holder in holders
+        )
+        holders = [child for child in inside if isinstance(child, dict | list)]
+    return bool(holders)
+
+
+def _refuse_surrogates(value: object) -> None:
+    try:
+        canonical_json(value).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise NotStrictJSONError(f"{half} is half a character") from error
+
+
 def dump_json(value: object, *, what: str) -> str:
     """Return indented JSON that every reader accepts.
 
     Raises:
         ResultsError: If it holds a NaN or an infinity, which JSON cannot say.
     """
-    if place := first_not_finite(value):
+    try:
+        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError as error:
+        # Looking for the place takes longer than writing, so only where there is one.
         raise ResultsError(
-            f"Every number in {what} must be finite; got {place}. "
+            f"Every number in {what} must be finite; got {first_not_finite(value)}. "
             "Store null where nothing was measured."
-        )
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        ) from error
 
 
 def write_atomically(path: Path, text: str) -> None:

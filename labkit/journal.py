@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,12 @@ class Journal:
     def value(self, unit: str, *, digest: str) -> Any:
         """Return what was measured; KeyError if it was not."""
         return self._values[unit, digest]
+
+    def once(self, unit: str, *, digest: str, measure: Callable[[], object]) -> Any:
+        """Return a unit's value, and measure it only if it is not here."""
+        if not self.has(unit, digest=digest):
+            self.append(unit, digest=digest, value=measure())
+        return self.value(unit, digest=digest)
 
     def latest(self) -> dict[str, Any]:
         """Return each unit's newest value, whatever it was measured from."""

@@ -2,6 +2,10 @@
 
 A run folder holds `results.json`, `record.json`, `journal.jsonl` and `executed/`. Each section
 of results.json is replaced as a whole, so that a run killed at any moment leaves a valid file.
+
+A section is a file `sections/NN_name.schema.json`, and the notebook of the same name fills it;
+nothing else lists them. Its `rowName` is the key that tells its rows apart. A section that a file
+lacks was not measured, so that adding one keeps the version.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,11 +22,25 @@ from typing import Any
 
 from labkit import record
 from labkit.errors import ResultsError, RunError
-from labkit.files import disk_error, dump_json, find_root, shown, write_atomically
+from labkit.files import (
+    disk_error,
+    dump_json,
+    find_root,
+    parse_json_strict,
+    shown,
+    write_atomically,
+)
 from labkit.journal import Journal
+from labkit.schemas import first_fault
 
 SCHEMA_VERSION = 1
-SECTIONS = ("fingerprints", "preservation", "fallbacks", "admission")
+_SECTION_END = ".schema.json"
+_SECTION_FILES = sorted(
+    Path(__file__).with_name("sections").glob(f"[0-9][0-9]_*{_SECTION_END}"),
+    key=lambda path: path.name,
+)
+NOTEBOOKS = tuple(f"{path.name.removesuffix(_SECTION_END)}.ipynb" for path in _SECTION_FILES)
+SECTIONS = tuple(name.removesuffix(".ipynb").partition("_")[2] for name in NOTEBOOKS)
 RESULTS_NAME = "results.json"
 JOURNAL_NAME = "journal.jsonl"
 LOCK_NAME = ".lock"
@@ -31,19 +49,8 @@ SCRATCH = "results/scratch"
 # A chapter's notebooks run in processes of their own; they may write where their chapter writes.
 OWNER_VARIABLE = "LABKIT_RUN_OWNER"
 
-_RUN_FIELDS = (
-    "id",
-    "status",
-    "started_utc",
-    "finished_utc",
-    "elapsed_s",
-    "model",
-    "prompts_digest",
-    "commit",
-    "python",
-    "packages",
-    "device",
-)
+_MADE = (RESULTS_NAME, JOURNAL_NAME, "executed/[0-9][0-9]_*.ipynb", "records/**/*", "replay/*")
+"""What of a run's folder its record vouches for."""
 
 
 def resolve_run_dir(run_dir: str | Path) -> Path:
@@ -57,14 +64,29 @@ def empty_results() -> dict[str, Any]:
 
 
 def load_schema() -> dict[str, Any]:
-    """Return the JSON Schema of results.json, which lies in the package."""
-    text = Path(__file__).with_name("results.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    """Return the JSON Schema of results.json: its frame, with each section's file put in."""
+    schema: dict[str, Any] = _package_json(Path(__file__).with_name("results.schema.json"))
+    for name, path in zip(SECTIONS, _SECTION_FILES, strict=True):
+        section = {"$ref": "#/$defs/section", **_package_json(path)}
+        schema["properties"][name] = {"anyOf": [{"type": "null"}, section]}
     return schema
+
+
+def row_names() -> dict[str, str]:
+    """Return, for each section, the key whose value names a row."""
+    files = zip(SECTIONS, _SECTION_FILES, strict=True)
+    return {name: _package_json(path)["rowName"] for name, path in files}
+
+
+def _package_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_results(path: Path) -> dict[str, Any]:
     """Read and check a results file, or the one of a run folder.
+
+    Returns:
+        The results; a section that the file lacks is None, as one that was not measured.
 
     Raises:
         ResultsError: If it is missing, not JSON, of another schema version, or against the
@@ -73,11 +95,16 @@ def read_results(path: Path) -> dict[str, Any]:
     file = path / RESULTS_NAME if path.is_dir() else path
     stored = _read_json(file)
     check_results(stored, source=shown(file))
-    return stored
+    return {**empty_results(), **stored}
 
 
 def check_results(stored: object, *, source: str) -> None:
     """Refuse what is not a results object of this version, and name the place."""
+    _check_schema(_check_version(stored, source=source), source=source)
+
+
+def _check_version(stored: object, *, source: str) -> dict[str, Any]:
+    """Return results of this version, refusing any other."""
     if not isinstance(stored, dict):
         raise ResultsError(
             f"Results must be a JSON object; got {type(stored).__name__} in {source}."
@@ -88,27 +115,22 @@ def check_results(stored: object, *, source: str) -> None:
             f"got schema_version={stored.get('schema_version')!r} in {source}. "
             "Read them with the release of labkit that wrote them, or run the experiment again."
         )
-    _check_schema(stored, source=source)
+    return stored
 
 
 def _check_schema(stored: Mapping[str, object], *, source: str) -> None:
-    """Validate against the schema; jsonschema is loaded only here."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
-    if error := best_match(Draft202012Validator(load_schema()).iter_errors(stored)):
+    """Validate against the schema."""
+    if fault := first_fault(stored, load_schema()):
         raise ResultsError(
-            f"Results must follow their schema; got {source} at {error.json_path}: "
-            f"{error.message}. Run the experiment again, or correct the file."
+            f"Results must follow their schema; got {source} at {fault}. "
+            "Run the experiment again, or correct the file."
         )
 
 
 def _read_json(file: Path) -> dict[str, Any]:
-    """Return a file's JSON, refusing NaN and naming the place of an error."""
+    """Return a file's strict JSON, naming the place of an error."""
     try:
-        stored: dict[str, Any] = json.loads(
-            file.read_text(encoding="utf-8"), parse_constant=_refuse_constant
-        )
+        stored: dict[str, Any] = parse_json_strict(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ResultsError(
             f"A results file must exist; got path={shown(file)}. "
@@ -125,10 +147,6 @@ def _read_json(file: Path) -> dict[str, Any]:
             f"Results must be UTF-8 JSON; got path={shown(file)}: {error}"
         ) from error
     return stored
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 class RunFolder:
@@ -230,19 +248,78 @@ class RunFolder:
         self._write({**self.read(), name: dict(section)})
 
     def write_run(self, run: record.RunRecord) -> None:
-        """Replace the summary of the run's record."""
-        full = run.to_json()
-        summary = {key: full[key] for key in _RUN_FIELDS}
-        self._write({**self.read(), "run": {**summary, "profile": run.profile.get("name")}})
+        """Replace the summary of the run's record.
 
-    def amend_run(self, **changes: object) -> None:
-        """Add to the record, and to its summary, what became known while the run went on."""
-        self.write_run(record.amend_record(self.path, **changes))
+        Each section was checked when it was written; checking them all again would take longer
+        than everything else that a record costs.
+        """
+        results = empty_results()
+        if self.results_path.exists():
+            stored = _read_json(self.results_path)
+            results |= _check_version(stored, source=shown(self.results_path))
+        text = dump_json({**results, "run": _summary(run)}, what=RESULTS_NAME)
+        write_atomically(self.results_path, text)
+
+    def observe(self, **changes: object) -> None:
+        """Add to the record what became known while the run went on.
+
+        Args:
+            **changes: See `labkit.record.observe`.
+        """
+        record.observe(self.path, **changes)
+
+    def start(
+        self,
+        *,
+        command: str,
+        profile: Mapping[str, object],
+        parameters_passed: Mapping[str, object] | None = None,
+    ) -> record.RunRecord:
+        """Write the record that says a run has started, and its summary."""
+        started = record.start_record(
+            self.path, command=command, profile=profile, parameters_passed=parameters_passed
+        )
+        self.write_run(started)
+        return started
+
+    def finish(self, *, failure: BaseException | None = None) -> None:
+        """Write how the run ended, and the digests of the files that it made."""
+        ended = record.end_record(self.path, failure=failure)
+        # The results first: the record holds the digest of what they finally are.
+        self.write_run(ended)
+        found = {path for pattern in _MADE for path in self.path.glob(pattern) if path.is_file()}
+        record.seal_record(self.path, ended, files=_whole(found))
 
     def _write(self, results: Mapping[str, object]) -> None:
         text = dump_json(results, what=RESULTS_NAME)
         check_results(json.loads(text), source=shown(self.results_path))
         write_atomically(self.results_path, text)
+
+
+def _whole(paths: Iterable[Path]) -> list[Path]:
+    """Leave out the notebooks that failed, which a later call replaces, and what is hidden."""
+    kept = (path for path in paths if not path.name.startswith("."))
+    return [path for path in kept if not path.name.endswith(".failed.ipynb")]
+
+
+def _summary(run: record.RunRecord) -> dict[str, object]:
+    """Return what results.json says of its run; the record says it in full."""
+    profile = run.in_force("evaluation.profile")
+    model = {
+        "name": run.in_force("identity.model") or run.stated("identity.model").requested,
+        "revision": run.in_force("identity.revision"),
+        "digest": run.in_force("identity.checkpoint"),
+    }
+    return {
+        "id": run.id,
+        "status": run.status,
+        "started_utc": run.started_utc,
+        "finished_utc": run.finished_utc,
+        "elapsed_s": run.elapsed_s,
+        "profile": profile.get("name") if isinstance(profile, dict) else None,
+        "model": model,
+        "prompts_digest": run.in_force("identity.prompts"),
+    }
 
 
 @contextmanager
@@ -261,13 +338,10 @@ def recorded_run(
         if folder.joined:
             yield folder
             return
-        started = record.start_record(
-            folder.path, command=command, profile=profile, parameters_passed=parameters_passed
-        )
-        folder.write_run(started)
+        folder.start(command=command, profile=profile, parameters_passed=parameters_passed)
         try:
             yield folder
         except BaseException as error:
-            folder.write_run(record.finish_record(folder.path, failure=error))
+            folder.finish(failure=error)
             raise
-        folder.write_run(record.finish_record(folder.path))
+        folder.finish()

@@ -1,7 +1,7 @@
 """Vega-Lite charts in the book, drawn in the reader's browser from the site's own files.
 
-A chart becomes a figure with its text alternative and an inert block of JSON; a page that has one
-loads `labkit-charts.js`, which fetches the Vega bundle that lies beside it and draws.
+A chart becomes a figure with its text alternative, an inert block of JSON and its table; a page
+that has one loads `labkit-charts.js`, which fetches the Vega bundle that lies beside it and draws.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 
+from labkit.charts.behind import tables_behind
 from labkit.errors import ResultsError
 
 MIME = "application/vnd.vegalite.v5+json"
 SCRIPT = "labkit-charts.js"
+CHOICES_SCRIPT = "labkit-choices.js"
 BUNDLE = "labkit-vega.js"
 VEGA_LITE = "5.21"
 """The last Vega-Lite of the version that the charts' schema names, among those vl-convert has."""
@@ -43,25 +45,33 @@ class VegaRenderer:
 
 
 def chart_node(content: str | Mapping[str, Any]) -> nodes.raw:
-    """Return the figure that the script fills.
+    """Return the node of a chart that a notebook stored.
 
     Raises:
         ResultsError: If the chart has no description.
     """
     spec = json.loads(content) if isinstance(content, str) else dict(content)
+    return nodes.raw("", chart_html(spec), format="html")
+
+
+def chart_html(spec: Mapping[str, Any]) -> str:
+    """Return the figure that the script fills, and the table behind it.
+
+    Raises:
+        ResultsError: If the chart has no description.
+    """
     description = spec.get("description")
     if not description:
         raise ResultsError(_NO_DESCRIPTION)
     # Read out as the figure's name; "</" would end the script block early.
     inert = json.dumps(spec, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-    html = (
+    return (
         f'<div class="{_CHART_CLASS}" role="figure" aria-label="{escape(description)}" '
         'data-state="waiting">'
         f'<div class="{_CHART_CLASS}-view" style="min-height:{_height(spec)}px"></div>'
         f'<script type="application/json" class="{_CHART_CLASS}-spec">{inert}</script>'
-        f"<noscript><p>{escape(description)}</p></noscript></div>"
+        f"<noscript><p>{escape(description)}</p></noscript></div>{tables_behind(spec)}"
     )
-    return nodes.raw("", html, format="html")
 
 
 def _height(spec: Mapping[str, Any]) -> int:
@@ -81,6 +91,7 @@ def _add_script(
     app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
     if f'class="{_CHART_CLASS}"' in context.get("body", ""):
+        app.add_js_file(CHOICES_SCRIPT, defer="defer")
         app.add_js_file(SCRIPT, defer="defer", **{"data-bundle": BUNDLE})
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -166,32 +169,33 @@ def bench_preservation() -> Iterator[Figure]:
 
 def bare_passes_s(profile: Any) -> float:
     """Return the seconds of an experiment's forward passes alone, at both precisions."""
-    from labkit import models
+    from labkit.backends.transformers_stack import TransformersStack
+    from labkit.experiments._measuring import as_prompts, lane_sizes
     from labkit.experiments._passages import load_passages
-    from labkit.experiments.preservation import _as_prompts, _lane_sizes
     from labkit.knobs import preservation_table
 
-    loaded = models.load(dtype=profile.dtype)
+    stack = TransformersStack(profile.model, dtype=profile.dtype)
     passages = load_passages(profile.prompts)
     total_s = 0.0
-    for size in _lane_sizes(profile, _as_prompts(loaded, passages, profile, whole=False)):
-        total_s += _bare_lane_s(size, loaded, preservation_table())
+    for size in lane_sizes(profile, as_prompts(stack, passages, profile, whole=False)):
+        same = size.precision == profile.dtype
+        options = [o for o in preservation_table() if o.knob.precision is None or same]
+        total_s += _bare_lane_s(size, stack, options)
     return total_s
 
 
-def _bare_lane_s(size: Any, loaded: Any, options: Sequence[Any]) -> float:
-    from labkit import models
-    from labkit.backends.transformers import TransformersBackend
-
-    same = loaded.dtype == size.precision
-    backend = TransformersBackend(loaded=loaded if same else models.cast(loaded, size.precision))
-    reference = TransformersBackend(loaded=models.cast(loaded, size.reference))
-    options = [o for o in options if o.knob.precision is None or same]
+def _bare_lane_s(size: Any, stack: Any, options: Sequence[Any]) -> float:
+    backend, reference = stack.backend(size.precision), stack.backend(size.reference)
     prompts = {p for o in options for g in o.groups(size.prompts_of(o)) for p in g}
     total_s = 0.0
     for prompt in prompts | set(size.prompts):
         total_s += _bare_pass_s(backend, [prompt], size.steps)
         total_s += _bare_pass_s(reference, [prompt], size.steps)
+    return total_s + _bare_options_s(backend, size, options)
+
+
+def _bare_options_s(backend: Any, size: Any, options: Sequence[Any]) -> float:
+    total_s = 0.0
     for option in options:
         with option.applied(backend) as variant:
             for group in option.groups(size.prompts_of(option)):
@@ -233,6 +237,120 @@ def bench_memory() -> Iterator[Figure]:
         at_most=True,
         note=f"all prompts and steps of the cpu profile, the two options that copy the weights: "
         f"{peak_bytes / GIB:.2f} GiB of {allowed_bytes / GIB:.2f} GiB, imports included",
+    )
+
+
+def bench_row() -> Iterator[Figure]:
+    """Compare rows that carry the rounding ratio with decoding under their options alone."""
+    from labkit.backends.transformers_stack import TransformersStack
+    from labkit.experiments._measuring import as_prompts, lane_sizes, measure
+    from labkit.experiments._passages import load_passages
+    from labkit.journal import Journal
+    from labkit.knobs import parse_option
+    from labkit.profiles import Lane, load_profile
+
+    profile = dataclasses.replace(
+        load_profile("cpu"), prompts=2, steps=24, float32_lane=Lane(prompts=0, steps=0)
+    )
+    stack = TransformersStack(profile.model, dtype=profile.dtype)
+    prompts = as_prompts(stack, load_passages(profile.prompts), profile, whole=False)
+    names = ("chunked_prefill:chunk=64", "eager_attention", "sdpa_kernel", "static_cache")
+    options = [parse_option(name) for name in names]
+    (size,) = lane_sizes(profile, prompts)
+    values = []
+    for _ in range(3):
+        stack.backend(profile.dtype)  # loads what the last round dropped
+        with tempfile.TemporaryDirectory() as scratch:
+            journal = Journal(Path(scratch) / "journal.jsonl")
+            began_s = time.perf_counter()
+            section = measure(
+                stack,
+                profile,
+                prompts,
+                options,
+                journal=journal,
+                work=Path(scratch),
+                progress=lambda *_: None,
+            )
+            whole_s = time.perf_counter() - began_s
+        values.append(whole_s / _bare_options_s(stack.backend(profile.dtype), size, options))
+    same = sum(row["identical"] for row in section["rows"])
+    runs = sum(row["runs"] for row in section["rows"])
+    yield figure(
+        "a row with its rounding ratio over its bare decode",
+        values,
+        unit="ratio",
+        target=2.2,
+        at_most=True,
+        note=f"{len(options)} runtime rows at one precision, baseline and reference shared, "
+        f"{same} of {runs} outputs identical; 2 prompts of 300 tokens, {profile.steps} steps",
+    )
+
+
+def bench_steps() -> Iterator[Figure]:
+    """Compare the peak memory of many steps with that of few."""
+    code = (
+        "import dataclasses, resource, sys; from labkit.experiments import preservation as p; "
+        "from labkit.profiles import Lane, load_profile; "
+        "small = dataclasses.replace(load_profile('quick'), steps=int(sys.argv[1]), "
+        "float32_lane=Lane(prompts=0, steps=0)); "
+        "p.run(small, knobs=['static_cache']); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+
+    def peak_kib(steps: int) -> int:
+        command = [sys.executable, "-c", code, str(steps)]
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        return int(done.stdout.split()[-1])
+
+    yield figure(
+        "peak memory of 96 steps over that of 8",
+        [peak_kib(96) / peak_kib(8) for _ in range(2)],
+        unit="ratio",
+        target=1.05,
+        at_most=True,
+        note="one row, embedded model; logits are reduced a step at a time",
+    )
+
+
+def bench_resume() -> Iterator[Figure]:
+    """Time the command on a run that is finished: nothing is left to measure."""
+    with tempfile.TemporaryDirectory() as folder:
+        shell = [sys.executable, "-m", "labkit", "preservation", "--profile", "quick"]
+
+        def call() -> None:
+            subprocess.run([*shell, "--run", folder], cwd=ROOT, check=True, capture_output=True)
+
+        call()
+        yield figure(
+            "resuming a finished run",
+            [seconds(call) for _ in range(PAIRS)],
+            unit="s",
+            target=3.0,
+            at_most=True,
+            note="labkit preservation from the shell, quick profile, every unit in the journal",
+        )
+
+
+def bench_jobs() -> Iterator[Figure]:
+    """Compare two jobs with one on the same cores."""
+    from labkit.experiments import preservation
+    from labkit.profiles import load_profile
+
+    if len(os.sched_getaffinity(0)) < 2:
+        return
+    profile = load_profile("quick")
+    pairs = []
+    for _ in range(2):
+        alone_s = seconds(lambda: preservation.run(profile))
+        pairs.append(seconds(lambda: preservation.run(profile, jobs=2)) / alone_s)
+    yield figure(
+        "two jobs over one",
+        pairs,
+        unit="ratio",
+        target=None,
+        at_most=True,
+        note="quick profile, embedded model, workers started and models loaded included",
     )
 
 
@@ -329,6 +447,41 @@ def bench_admission() -> Iterator[Figure]:
     )
 
 
+def bench_paired() -> Iterator[Figure]:
+    """Time the paired comparison of many items: scores, cells, intervals, item table."""
+    import random
+
+    from labkit.outputs import Output
+    from labkit.paired import Pair, measure_impact
+    from labkit.scoring import EXTRACTORS
+
+    count, chance = 100_000, random.Random(7)
+
+    def output(number: int) -> Output:
+        answer = chance.choice([5, 5, 5, 6])
+        text = f"First come {number}, then 3 more. 2 + 3 = 5, so the answer is {answer}."
+        return Output(
+            id=str(number),
+            cluster=str(number // 8),
+            prompt="q",
+            reference="5",
+            text=text,
+            output_tokens=30,
+            stop_reason="stop",
+        )
+
+    pairs = [Pair(before=output(n), after=output(n)) for n in range(count)]
+    yield figure(
+        "paired comparison of 100,000 items",
+        [seconds(lambda: measure_impact(pairs, EXTRACTORS["last_number"])) for _ in range(PAIRS)],
+        unit="s",
+        target=5.0,
+        at_most=True,
+        note="last_number on both sides, four cells, exact test and intervals, 9,999 resamples of "
+        "12,500 clusters; reading the files not included",
+    )
+
+
 def bench_import() -> Iterator[Figure]:
     """Time `import labkit` in a fresh interpreter, less the interpreter's own start."""
     bare, ours = python("pass"), python("import labkit")
@@ -343,12 +496,65 @@ def bench_import() -> Iterator[Figure]:
     )
 
 
+def bench_record() -> Iterator[Figure]:
+    """Time what a record adds to a run, and the diff of two from the shell."""
+    from labkit.record import read_record
+    from labkit.results import RunFolder
+
+    published = ROOT / "results" / "published-cpu"
+    before = read_record(published)
+    seen = {name: stated.observed for name, stated in before.all_stated() if stated.observed}
+    profile = before.in_force("evaluation.profile")
+
+    def write() -> None:
+        with tempfile.TemporaryDirectory() as home, RunFolder(home) as folder:
+            spent_s = seconds(lambda: folder.start(command="chapter", profile=profile))
+            # What the run itself leaves; the record it is written beside is its own.
+            shutil.copytree(published, home, dirs_exist_ok=True, ignore=lambda *_: ["record.json"])
+            spent_s += seconds(lambda: folder.observe(observed=seen))
+            spent_s += seconds(folder.finish)
+            spent_ms.append(1000 * spent_s)
+
+    spent_ms: list[float] = []
+    write()
+    spent_ms.clear()
+    for _ in range(PAIRS):
+        write()
+    yield figure(
+        "writing a record",
+        spent_ms,
+        unit="ms",
+        target=50.0,
+        at_most=True,
+        note="start, observations and end with digests, in a copy of the published cpu run",
+    )
+    runs = [str(published), str(ROOT / "results" / "published-quick")]
+    shell = [sys.executable, "-m", "labkit", "record", "diff", *runs]
+    yield figure(
+        "labkit record diff from the shell",
+        [
+            seconds(lambda: subprocess.run(shell, cwd=ROOT, capture_output=True))
+            for _ in range(PAIRS)
+        ],
+        unit="s",
+        target=0.3,
+        at_most=True,
+        note="the two published runs, with the published verdicts",
+    )
+
+
 BENCHES = {
+    "record": bench_record,
     "import": bench_import,
     "fingerprint": bench_fingerprint,
     "admission": bench_admission,
+    "paired": bench_paired,
     "greedy": bench_greedy,
     "memory": bench_memory,
+    "steps": bench_steps,
+    "resume": bench_resume,
+    "row": bench_row,
+    "jobs": bench_jobs,
     "preservation": bench_preservation,
 }
 

@@ -41,13 +41,13 @@ def make_source(root: Path) -> None:
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     shutil.copy(ROOT / "_toc.yml", root / "_toc.yml")
     pages = [contents["root"]]
-    pages += [page["file"] for part in contents["parts"] for page in part["chapters"]]
-    made = _charts_by_page()
+    # The notebooks' pages are found by a pattern, and made below.
+    chapters = [page for part in contents["parts"] for page in part["chapters"]]
+    pages += [page["file"] for page in chapters if "file" in page]
     for page in pages:
         path = root / f"{page}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        if page.rsplit("/", 1)[-1] not in made:
-            path.write_text(_page(page), encoding="utf-8")
+        path.write_text(_page(page), encoding="utf-8")
     (root / "book/references.bib").write_text(_BIB, encoding="utf-8")
     (root / "book/references.md").write_text("# References\n\n```{bibliography}\n```\n", "utf-8")
     for page, made_charts in _charts_by_page().items():

@@ -63,3 +63,15 @@ def make_notebook(tmp_path: Path) -> MakeNotebook:
         return path
 
     return make
+
+
+@pytest.fixture
+def release_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty cache folder that is in force, with a chat template to be had."""
+    from labkit.experiments import releases
+
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
+    monkeypatch.setattr(releases.models, "fetch", lambda: tmp_path / "model")
+    return tmp_path / "cache"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sysconfig
 from pathlib import Path
+from typing import Any
+
+from labkit.experiments._release_environment import ReleaseEnvironment, make_environment
 
 RELEASE = "0.0.1"
 
@@ -56,3 +59,39 @@ def plant(python: Path, *, transformers: str, version: str) -> None:
         (site / f"{name}-{stated}.dist-info" / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: {name}\nVersion: {stated}\n", encoding="utf-8"
         )
+
+
+def planted(release: str = RELEASE) -> ReleaseEnvironment:
+    """Return an environment with the stub in it."""
+    return make_environment(release, install=install_stub)
+
+
+def small_matrix() -> dict[str, Any]:
+    """Return a matrix of one release and two probes."""
+    said = {"did_it": False, "substituted": True, "said": "careful", "why_not_askable": None}
+    unasked = {"did_it": None, "substituted": False, "said": "", "why_not_askable": "no GPU"}
+    return {
+        "schema_version": 1,
+        "library": "transformers",
+        "probes": [
+            {"number": 1, "probe": "asks_one", "asked": "one thing"},
+            {"number": None, "probe": "asks_two", "asked": "another"},
+        ],
+        "releases": [
+            {
+                "release": "1.0.0",
+                "asked_utc": "2026-01-01T00:00:00Z",
+                "elapsed_s": 1.0,
+                "probes_digest": "0" * 64,
+                "device_asked": "cpu",
+                "template_of": None,
+                "python": "3.11.0",
+                "packages": {"torch": "2.0.0", "transformers": "1.0.0"},
+                "device": {},
+                "rows": [
+                    {"probe": "asks_one", "outcome": "warned", **said},
+                    {"probe": "asks_two", "outcome": "not_askable", **unasked},
+                ],
+            }
+        ],
+    }

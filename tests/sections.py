@@ -5,9 +5,18 @@ from __future__ import annotations
 import json
 import math
 import random
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from made_outputs import tokenised
+
+from labkit.experiments import capacity_and_cost as computed
+from labkit.experiments import scores
+from labkit.outputs import OUTPUTS_NAME, Output, write_outputs
+from labkit.results import load_schema
 
 STEPS = 48
 PROMPTS = 12
@@ -28,6 +37,27 @@ _OPTIONS = [
     ("window_4096_0", "control", "window longer than the prompt", 0.012, 1.0, 1.0, 0.0),
 ]
 _PRECISIONS = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}
+
+
+def least_section(name: str, *, elapsed_s: float) -> dict[str, Any]:
+    """Make the smallest section that the schema accepts: no rows, and each required key."""
+    frame = load_schema()
+    _, own = frame["properties"][name]["anyOf"]
+    base = frame["$defs"]["section"]
+    required = {*base["required"], *own.get("required", ())}
+    schemas = {**base["properties"], **own.get("properties", {})}
+    made = {key: _least(schemas.get(key, {})) for key in required}
+    return made | {"rows": [], "summary": _least(schemas["summary"]), "elapsed_s": elapsed_s}
+
+
+def _least(schema: dict[str, Any]) -> Any:
+    """Make the smallest value of a schema; what has no type of its own is a one."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    properties = schema.get("properties", {})
+    whole = {key: _least(properties.get(key, {})) for key in schema.get("required", ())}
+    made = {"array": [], "object": whole, "string": "", "number": 1.0, "boolean": False}
+    return made.get(schema.get("type"), 1)
 
 
 def preservation() -> dict[str, Any]:
@@ -337,3 +367,66 @@ def verdicts() -> dict[str, Any]:
                 }
             )
     return {"rows": rows}
+
+
+def capacity_and_cost() -> dict[str, Any]:
+    """Compute the section of capacity and cost; it follows from files and takes no run."""
+    return computed.run("quick", None)
+
+
+def records() -> dict[str, Any]:
+    """Make a records section: a run that differs in the arithmetic, and one in the artefact."""
+    differences = [
+        ("reordered", "execution.attention", "sdpa", "eager", "arithmetic"),
+        ("deployed", "execution.window", "none", '{"sinks":4,"size":64}', "artefact"),
+        ("deployed", "execution.mask", "library", "imposed", "arithmetic"),
+        ("deployed", "substrate.cores", "2", "64", "place"),
+    ]
+    keys = ("run", "field", "plain", "other", "effect")
+    rows = [dict(zip(keys, row, strict=True)) for row in differences]
+    findings = [
+        {
+            "name": "checkpoint",
+            "stage": "identity",
+            "asks": "It is named.",
+            "answer": "missing",
+            "found": "not recorded: identity.checkpoint",
+        }
+    ]
+    return {
+        "rows": [
+            {**row, "name": f"{row['run']}.{row['field']}", "reason": "declared"} for row in rows
+        ],
+        "runs": [],
+        "preflight": findings,
+        "gates": findings,
+        "summary": {"runs": 3, "deployed": "another artefact", "deployed_artefact": 1},
+        "elapsed_s": 1.5,
+    }
+
+
+def write_variants(folder: Path) -> None:
+    """Write outputs of two variants, of which the second loses one item and gains another."""
+    for name, wrong in {"float32": {1, 2}, "int8": {2, 3}}.items():
+        write_outputs(folder / name / OUTPUTS_NAME, _answered(wrong))
+
+
+def _answered(wrong: set[int]) -> list[Output]:
+    """Make forty outputs of ten clusters that come to their end after 3 to 12 tokens."""
+    return [
+        tokenised(
+            ["so"] * (n % 10 + 1) + [" ####", " 6" if n in wrong else " 5"],
+            id=str(n),
+            cluster=str(n // 4),
+            token_ids=(*range(n % 10 + 2), 6 if n in wrong else 5),
+        )
+        for n in range(40)
+    ]
+
+
+@cache
+def from_text_to_score() -> dict[str, Any]:
+    """Score those variants; not to be changed, since it is made once."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_variants(Path(folder))
+        return scores.run(folder=Path(folder))

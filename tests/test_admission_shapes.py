@@ -185,10 +185,10 @@ def test_a_chat_request_is_told_its_length_and_ours_states_it() -> None:
             "be JSON; it stops making sense at line 1, column 8: Expecting ',' delimiter.",
         ),
         (b"\xff", "be UTF-8 text; byte 0 is not."),
-        (b"[" * 100_000, "be an object; its JSON is nested too deeply."),
-        (b'{"a": 1, "a": 2}', "be JSON; got the field a twice in one object."),
-        (b'{"a": NaN}', "be JSON; got NaN, which JSON does not have."),
-        (b'{"a": -Infinity}', "be JSON; got -Infinity, which JSON does not have."),
+        (b"[" * 100_000, "be JSON: its values are nested too deeply."),
+        (b'{"a": 1, "a": 2}', "be JSON: the key 'a' stands twice."),
+        (b'{"a": NaN}', "be JSON: NaN is not a JSON number."),
+        (b'{"a": -Infinity}', "be JSON: -Infinity is not a JSON number."),
     ],
 )
 def test_what_is_no_json_is_one_message(text: bytes, message: str) -> None:

@@ -18,6 +18,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "toy": ToyBackend,
     "transformers": tiny.backend,
     "transformers-gpt2": tiny.gpt2_backend,
+    "llamacpp": tiny.llamacpp_backend,
 }
 CASES = pytest.mark.parametrize("make", BACKENDS.values(), ids=BACKENDS.keys())
 

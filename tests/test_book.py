@@ -7,21 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from sections import least_section
 
 from labkit import book
 from labkit.errors import RunError
 from labkit.record import read_record
-from labkit.results import recorded_run
-
-SECTION = {"rows": [], "summary": {}, "elapsed_s": 1.25}
-BASELINE = {"prompts": 1, "prompt_tokens": 1, "steps": 1, "dtype": "float16"}
-SECTIONS = {
-    "fingerprints": SECTION,
-    "preservation": {**SECTION, "runs": [], "lanes": [], "baseline": BASELINE},
-    "fallbacks": SECTION,
-    "admission": SECTION,
-}
-NOTEBOOKS = [f"{number:02}_{name}.ipynb" for number, name in enumerate(SECTIONS, start=1)]
+from labkit.results import NOTEBOOKS, SECTIONS, recorded_run
 
 
 def make_run(root: Path, name: str, *, command: str = "chapter") -> Path:
@@ -29,7 +20,7 @@ def make_run(root: Path, name: str, *, command: str = "chapter") -> Path:
     folder = root / "results" / name
     with recorded_run(folder, command=command, profile={"name": "quick"}) as held:
         for section in SECTIONS:
-            held.write_section(section, SECTIONS[section])
+            held.write_section(section, least_section(section, elapsed_s=1.25))
     (folder / "executed").mkdir()
     for notebook in NOTEBOOKS:
         (folder / "executed" / notebook).write_text("{}")
@@ -39,8 +30,13 @@ def make_run(root: Path, name: str, *, command: str = "chapter") -> Path:
 
 def finish_at(folder: Path, time_utc: str) -> None:
     """Set when a run ended."""
+    restate(folder, started_utc=time_utc, finished_utc=time_utc)
+
+
+def restate(folder: Path, **changes: object) -> None:
+    """Change fields of a run's record."""
     file = folder / "record.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "finished_utc": time_utc}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
 def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
@@ -51,13 +47,18 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
     old.write_text("{}")
     stage = book.stage_run(folder, root=tmp_path)
 
-    assert sorted(path.name for path in stage.iterdir()) == [*NOTEBOOKS, "about_this_run.md"]
+    assert sorted(path.name for path in stage.iterdir()) == [
+        *NOTEBOOKS,
+        "about_this_run.md",
+        "results.json",
+    ]
     page = (stage / "about_this_run.md").read_text()
     run = read_record(folder)
     assert f"| Run | {run.id} |" in page
     assert "| admission | 1.25 |" in page
     assert "| fingerprints | 1.25 |" in page
-    assert f"| labkit | {run.packages['labkit']} |" in page
+    assert f"| torch | {run.in_force('substrate.torch')} |" in page
+    assert "| window | – |" in page
 
 
 def test_a_run_that_executed_nothing_is_refused(tmp_path: Path) -> None:
@@ -122,10 +123,10 @@ def test_a_run_that_is_not_whole_is_refused(tmp_path: Path, lacks: str, said: st
     old = tmp_path / "book" / "run" / "old.ipynb"
     old.parent.mkdir(parents=True)
     old.write_text("{}")
-    file = folder / ("record.json" if lacks == "status" else "results.json")
+    file = folder / "results.json"
     stored = json.loads(file.read_text())
     if lacks == "status":
-        file.write_text(json.dumps({**stored, "status": "started"}))
+        restate(folder, status="started", finished_utc=None, elapsed_s=None, artefacts=[])
     elif lacks == "section":
         file.write_text(json.dumps({**stored, "fallbacks": None}))
     elif lacks == "results":

@@ -277,11 +277,13 @@ def test_what_the_model_was_outlives_a_partial_rerun(
     folder = tmp_path / "run"
     run(quick, folder, notebooks)
     with RunFolder(folder) as held:
-        held.amend_run(model={"name": "embedded", "revision": None, "digest": "abc"})
+        held.observe(observed={"identity.checkpoint": "abc"}, resolved={"identity.model": "m"})
     make_notebook("02_b.ipynb", cells=["2"])
 
     assert run(quick, folder, notebooks).executed == ("02_b",)
-    assert read_record(folder).model["digest"] == "abc"
+    kept = read_record(folder)
+    assert kept.in_force("identity.checkpoint") == "abc"
+    assert kept.in_force("identity.model") == "m"
 
 
 def test_a_run_inside_the_clone_is_named_without_the_clones_path(
@@ -327,8 +329,9 @@ def test_a_profile_of_ones_own_reaches_the_notebooks(
         shutil.rmtree(folder)
 
     assert json.loads(copy)["cells"][-1]["outputs"][0]["text"] in (["3\n"], "3\n")
-    assert kept.parameters_passed == {"profile": "quick.yaml", "run": "test-own"}
-    assert kept.profile["steps"] == 3
+    passed = {"profile": "quick.yaml", "run": "test-own"}
+    assert kept.in_force("evaluation.parameters") == passed
+    assert kept.in_force("evaluation.profile")["steps"] == 3
     assert "results/test-own/quick.yaml" in copy
     assert str(ROOT) not in copy
 

@@ -38,6 +38,8 @@ def _cache_growth() -> alt.LayerChart:
 
 CHARTS = {
     "cache_growth": _cache_growth,
+    "record_differences": lambda: charts.record_differences(sections.records()),
+    "capacity_growth": lambda: charts.capacity_growth(sections.capacity_and_cost()),
     "boundary": lambda: charts.boundary(sections.preservation()),
     "margins": lambda: charts.margins(sections.preservation()),
     "convergence": lambda: charts.convergence(sections.preservation()),
@@ -46,6 +48,9 @@ CHARTS = {
     "release_matrix": lambda: charts.release_matrix(releases.load_matrix()),
     "admission_matrix": lambda: charts.admission_matrix(sections.admission()),
     "verdict_matrix": lambda: charts.verdict_matrix(sections.verdicts()),
+    "extractor_spread": lambda: charts.extractor_spread(sections.from_text_to_score()),
+    "cap_knee": lambda: charts.cap_knee(sections.from_text_to_score()),
+    "transition_matrix": lambda: charts.transition_matrix(sections.from_text_to_score()),
 }
 every_chart = pytest.mark.parametrize("make", [pytest.param(f, id=n) for n, f in CHARTS.items()])
 
@@ -128,7 +133,7 @@ def test_chart_moves_with_its_results(ours: None) -> None:
 def test_zero_change_has_a_place_and_says_zero(ours: None) -> None:
     """A logit change of exactly zero is drawn on the lowest line and keeps its value."""
     spec = stored(charts.boundary(sections.preservation()))
-    points = rows_in(spec, spec)
+    points = rows_in(spec, spec["vconcat"][0])
     zeros = [point for point in points if point["logit_change"] == 0]
 
     assert len(zeros) == sections.PROMPTS
@@ -154,7 +159,7 @@ def test_histogram_counts_every_step(ours: None) -> None:
     section = sections.preservation()
     section["baseline"]["margins"][0][:2] = [0.0, 0.0]
     spec = stored(charts.margins(section))
-    bins = rows_in(spec, spec["vconcat"][0])
+    bins = rows_in(spec, spec["vconcat"][0]["layer"][0])
 
     assert sum(place["steps"] for place in bins) == sections.PROMPTS * sections.STEPS
     assert bins[0]["from"] == 0.01

@@ -75,11 +75,12 @@ def test_what_was_learned_joins_the_record(tmp_path: Path, quick: Profile) -> No
         lambda: {"rows": [], "summary": {}},
         profile=quick,
         run_dir=tmp_path,
-        learned=lambda: {"prompts_digest": "abc"},
+        learned=lambda: {"identity.prompts": "abc"},
     )
 
-    assert read_record(tmp_path).prompts_digest == "abc"
-    assert read_record(tmp_path).profile["name"] == "quick"
+    run = read_record(tmp_path)
+    assert run.in_force("identity.prompts") == "abc"
+    assert run.in_force("evaluation.profile")["name"] == "quick"
 
 
 def test_an_unknown_profile_is_refused_before_anything(tmp_path: Path) -> None:

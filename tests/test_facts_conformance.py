@@ -206,21 +206,6 @@ def test_every_deciding_option_decides() -> None:
     assert set(changed) & set(greedy) <= {"typical_p"}
 
 
-def test_a_runtime_that_keeps_sinks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sinks count where the first token is in reach and a later one behind the window is not."""
-    import torch
-
-    def scores(model: Any, ids: Any) -> Any:
-        del model
-        return torch.cat([ids[0, :1], ids[0, -4:]])
-
-    monkeypatch.setattr(capabilities, "_with_sink_cache", scores)
-    assert capabilities._keeps_sinks(twin_of(None), "cpu") is True
-
-    monkeypatch.setattr(capabilities, "_with_sink_cache", lambda model, ids: ids)
-    assert capabilities._keeps_sinks(twin_of(None), "cpu") is False
-
-
 def test_a_capacity_that_acts_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound on the experts counts where it moves a logit."""
     twin = twin_of(tiny_llama())

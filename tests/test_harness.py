@@ -29,11 +29,13 @@ from labkit.harness import (
     summarise_knob,
 )
 from labkit.harness.compare import (
+    OWN_TOKENS,
     centred_difference,
     distance_rms,
     kl_divergence,
 )
 from labkit.harness.traces import NotFinite, top_two
+from labkit.harness.verdict import EQUAL_PARTS, in_words
 
 STEPS = 8
 TOKENS = st.lists(st.integers(0, 5), max_size=8)
@@ -185,6 +187,33 @@ def test_a_flip_is_described_from_the_baseline() -> None:
     assert not run.arithmetic_decides
 
 
+def test_the_best_tokens_of_both_are_kept_where_they_part() -> None:
+    """The candidates hold both winners, each side's best first in its own logits."""
+    toy = ToyBackend()
+    base = baseline_of(toy, ToyBackend(dtype="float64"), [3, 4], "p")
+    run = compare(dataclasses.replace(toy, drift=0.7), [base], go_on=False)[0]
+    of_baseline = dict(zip(run.candidates, run.baseline_logits, strict=True))
+    of_variant = dict(zip(run.candidates, run.variant_logits, strict=True))
+
+    assert max(of_baseline, key=of_baseline.__getitem__) == run.baseline_token
+    assert max(of_variant, key=of_variant.__getitem__) == run.variant_token
+    assert list(run.baseline_logits) == sorted(run.baseline_logits, reverse=True)
+    assert run.own_tokens == ()
+
+
+def test_a_variant_goes_on_with_its_own_tokens() -> None:
+    """It says what its own greedy run says from the first difference."""
+    toy = ToyBackend()
+    base = baseline_of(toy, ToyBackend(dtype="float64"), [3, 4], "p")
+    second = dataclasses.replace(toy, drift=0.7)
+    run = compare(second, [base])[0]
+    at = run.first_divergence
+    free = greedy(second, [3, 4], steps=len(base.trace.tokens)).tokens
+
+    assert at is not None
+    assert run.own_tokens == free[at : at + OWN_TOKENS]
+
+
 def test_the_runner_up_of_an_exact_tie_has_rank_two() -> None:
     """Of two equal top logits the lower id is first, so the other one is second, not first."""
     from labkit.harness.compare import _rank
@@ -320,6 +349,19 @@ def test_one_prompt_alone_is_undetermined() -> None:
     assert (found.growth.low, found.growth.high) == (None, None)
 
 
+def test_a_change_on_few_prompts_is_not_preserving() -> None:
+    """What stays on one prompt in nine is named, though the median of all nine shrinks."""
+    lanes = lanes_of("nothing at all", prompts=9)
+    moved = dataclasses.replace(lanes[1].runs["p4"], distance=(1e-2,) * STEPS)
+    rare = dataclasses.replace(lanes[1], runs={**lanes[1].runs, "p4": moved})
+    found = judge([lanes[0], rare])
+
+    assert judge(lanes).verdict == "preserving"
+    assert found.growth.high < EQUAL_PARTS
+    assert found.verdict == "undetermined"
+    assert "its distance stays on 1 of its prompts (such as p4)" in found.sentence
+
+
 def test_a_distance_of_zero_is_undetermined_by_name() -> None:
     """A variant that equals its reference has no slope, and the sentence says why."""
     lanes = lanes_of("nothing at all")
@@ -340,6 +382,15 @@ def test_a_sentence_states_its_numbers() -> None:
     assert found.growth is not None
     assert f"growth {found.growth}" in found.sentence
     assert "in float16" in found.sentence and "in float32" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.984, "0.98"), (-0.001, "0.00"), (12.34, "12.3"), (99.96, "100"), (41234.5, "41,200")],
+)
+def test_a_number_in_a_sentence_has_no_more_digits_than_it_earns(value: float, words: str) -> None:
+    """Two decimals near one, three digits above ten, and never a power of ten."""
+    assert in_words(value) == words
 
 
 def _run(prompt: str, at: int | None, margin: float | None = None) -> Run:
@@ -363,6 +414,15 @@ def test_a_row_counts_what_its_runs_did() -> None:
     assert (row["runs"], row["identical"], row["diverged"]) == (3, 1, 2)
     assert row["mean_first_divergence_share"] == pytest.approx((2 / 8 + 6 / 8) / 2)
     assert (row["max_margin_at_divergence"], row["exact_ties"]) == (0.25, 1)
+
+
+def test_a_row_states_both_tails_of_the_kl_divergence() -> None:
+    """Over all steps of all runs: mean, first and last percentile, and the largest."""
+    far = dataclasses.replace(_run("b", None), kl=(0.8,) + (0.0,) * (STEPS - 1))
+    row = summarise_knob([dataclasses.replace(far, kl=(0.1,) * 199), far], steps=STEPS)
+
+    assert row["kl_mean"] == pytest.approx((0.1 * 199 + 0.8) / 207, rel=1e-5)
+    assert (row["kl_p01"], row["kl_p99"], row["kl_max"]) == (0.0, 0.1, 0.8)
 
 
 def test_a_row_without_runs_claims_nothing() -> None:

@@ -144,3 +144,13 @@ def test_a_full_disk_is_named_and_loses_nothing(
         True,
     ]
     assert len(again.problems) == 1
+
+
+def test_a_unit_is_measured_once(tmp_path: Path) -> None:
+    """What the journal holds under a digest is not measured again, in another process neither."""
+    path = tmp_path / "journal.jsonl"
+    first = Journal(path).once("a", digest="d", measure=lambda: [1, 2])
+    again = Journal(path).once("a", digest="d", measure=lambda: [3, 4])
+    other = Journal(path).once("a", digest="e", measure=lambda: [3, 4])
+
+    assert (first, again, other) == ([1, 2], [1, 2], [3, 4])

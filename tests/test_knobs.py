@@ -63,8 +63,7 @@ def _moved(option: Option) -> float:
     with option.applied(backend) as variant:
         group = [Prompt(name="p", ids=tuple(ids))]
         expected = {} if option.knob.group else option.expected(group)
-        steps = follow(variant, [ids], [[4, 5]], expect=expected)
-        changed = next(iter(steps))[0]
+        changed, _ = [row[0] for row in follow(variant, [ids], [[4, 5]], expect=expected)]
     again = backend.next_logits(ids)
 
     assert np.array_equal(plain, again), "the option left something changed behind"
@@ -227,8 +226,8 @@ def test_a_value_out_of_range_is_refused(text: str, says: str) -> None:
         parse_option(text)
 
 
-def test_a_window_does_not_apply_where_the_model_has_its_own() -> None:
-    """A model with sliding layers of its own is not given a second window over their cache."""
+def test_a_window_needs_a_model_whose_own_hides_nothing() -> None:
+    """Within a model's own window the option applies; past it, it would replace that window."""
     from transformers import MistralConfig, MistralForCausalLM
 
     config = MistralConfig(
@@ -241,10 +240,12 @@ def test_a_window_does_not_apply_where_the_model_has_its_own() -> None:
         sliding_window=16,
     )
     backend = tiny.backend(model=MistralForCausalLM(config).eval())
-    option = parse_option("window:size=8")
+    with parse_option("window:size=8").applied(backend) as variant:
+        short = np.abs(variant.next_logits(range(3, 18)) - backend.next_logits(range(3, 18)))
+        with pytest.raises(NotApplicable, match=r"own window of 16, .* from 17 tokens"):
+            variant.next_logits(range(3, 20))
 
-    with pytest.raises(NotApplicable, match="window of its own"), option.applied(backend):
-        pass
+    assert short.max() > 0.001
 
 
 def test_a_kernel_that_the_device_lacks_does_not_apply() -> None:

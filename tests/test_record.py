@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 import platform
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import ROOT, Python
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from support import ROOT, Python, read_cases
 
 from labkit import record
 from labkit.errors import ResultsError
+from labkit.record import machine
+from labkit.record.layers import EFFECTS, STAGES
+
+PROFILE = {"name": "quick", "model": "embedded", "revision": None, "dtype": "float16", "steps": 8}
+REFUSED = read_cases("records_refused.json")
 
 
 def start(folder: Path) -> record.RunRecord:
     """Start a record as a command would."""
     return record.start_record(
-        folder,
-        command="preservation",
-        profile={"name": "quick", "model": "embedded", "revision": None},
-        parameters_passed={"knobs": ["eager"]},
-        seeds={"torch": 7},
+        folder, command="preservation", profile=PROFILE, parameters_passed={"knobs": ["eager"]}
     )
+
+
+def finish(folder: Path, failure: BaseException | None = None) -> record.RunRecord:
+    """End a record as a run folder would."""
+    ended = record.end_record(folder, failure=failure)
+    return record.seal_record(folder, ended, files=sorted(folder.glob("made*")))
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> dict[str, Any]:
+    """Return a finished record with a file, as JSON."""
+    (tmp_path / "made.txt").write_text("an output")
+    start(tmp_path)
+    record.observe(tmp_path, observed={"execution.dtype": "float32", "identity.checkpoint": "abc"})
+    return finish(tmp_path).to_json()
 
 
 def test_a_record_reads_back_equal(tmp_path: Path) -> None:
@@ -31,92 +53,194 @@ def test_a_record_reads_back_equal(tmp_path: Path) -> None:
 
     assert record.read_record(tmp_path) == started
     assert started.status == "started"
-    assert started.profile["name"] == "quick"
-    assert started.parameters_passed == {"knobs": ["eager"]}
-    assert started.seeds == {"torch": 7}
+    assert started.in_force("evaluation.profile") == PROFILE
+    assert started.in_force("evaluation.parameters") == {"knobs": ["eager"]}
     assert started.started_utc.endswith("Z")
 
 
-def test_a_finished_record_has_its_time(tmp_path: Path) -> None:
-    """Finishing sets the status, the end and the seconds, and keeps all else."""
+def test_what_was_only_asked_for_is_not_in_force(tmp_path: Path) -> None:
+    """A request counts for nothing until it was resolved or seen."""
     started = start(tmp_path)
-    finished = record.finish_record(tmp_path)
+    seen = record.observe(tmp_path, resolved={"execution.dtype": "float16"})
+
+    assert started.stated("execution.dtype").requested == "float16"
+    assert started.in_force("execution.dtype") is None
+    assert seen.in_force("execution.dtype") == "float16"
+
+
+def test_every_automatic_change_is_listed(tmp_path: Path) -> None:
+    """A value that differs between its stages stands among the changes, an equal one does not."""
+    start(tmp_path)
+    seen = record.observe(
+        tmp_path,
+        resolved={"identity.model": "smollm2"},
+        observed={"execution.dtype": "float32", "execution.steps": 8},
+    )
+
+    assert [(c.field, c.requested, c.resolved, c.observed) for c in seen.changes] == [
+        ("identity.model", "embedded", "smollm2", None),
+        ("execution.dtype", "float16", None, "float32"),
+    ]
+
+
+def test_a_finished_record_vouches_for_its_files(tmp_path: Path) -> None:
+    """Ending sets status, end, seconds and the files' digests, and a changed file is named."""
+    made = tmp_path / "made.txt"
+    made.write_text("an output")
+    start(tmp_path)
+    finished = finish(tmp_path)
+    (item,) = finished.artefacts
 
     assert (finished.status, finished.failure) == ("finished", None)
     assert finished.elapsed_s is not None
-    assert finished.elapsed_s >= 0
-    assert finished.packages == started.packages
+    assert (item.path, item.size_bytes) == ("made.txt", 9)
+    assert record.check_artefacts(finished, tmp_path) == []
+    made.write_text("another")
+    (fault,) = record.check_artefacts(finished, tmp_path)
+    assert fault.startswith(f"artefact made.txt must have sha256={item.sha256}; got ")
+    made.unlink()
+    assert record.check_artefacts(finished, tmp_path) == ["artefact made.txt is not there"]
+
+
+def test_a_size_that_is_not_the_files_is_named(tmp_path: Path) -> None:
+    """A right digest with a wrong size is a record that was changed."""
+    (tmp_path / "made.txt").write_text("an output")
+    start(tmp_path)
+    finished = finish(tmp_path)
+    (item,) = finished.artefacts
+    wrong = dataclasses.replace(finished, artefacts=(dataclasses.replace(item, size_bytes=8),))
+
+    assert record.check_artefacts(wrong, tmp_path) == [
+        "artefact made.txt must have size_bytes=8; got 9"
+    ]
+
+
+def test_a_file_that_is_listed_twice_is_refused(whole: dict[str, Any]) -> None:
+    """A record that vouches twice for one file could vouch for two different ones."""
+    whole["artefacts"] *= 2
+
+    with pytest.raises(ResultsError) as refusal:
+        record.record_from_json(whole, source="a test")
+
+    assert str(refusal.value) == (
+        "A record must not contradict itself: a file is listed once; "
+        "got artefacts=made.txt, made.txt in a test."
+    )
 
 
 def test_a_failure_is_recorded_without_the_home_folder(tmp_path: Path) -> None:
     """A failed run keeps its cause, and the cause names no one's home."""
     start(tmp_path)
-    failed = record.finish_record(tmp_path, failure=OSError(f"no room in {Path.home()}/x"))
+    failed = finish(tmp_path, OSError(f"no room in {Path.home()}/x"))
 
+    assert failed.status == "failed"
     assert failed.failure == {"type": "OSError", "message": "no room in ~/x"}
 
 
-def test_what_is_learned_later_is_added(tmp_path: Path) -> None:
-    """A digest that is known only once the model is loaded joins the record."""
-    start(tmp_path)
-    record.amend_record(tmp_path, model={"name": "embedded", "digest": "abc"})
-
-    assert record.read_record(tmp_path).model["digest"] == "abc"
-
-
-def test_a_field_that_no_record_has_is_refused(tmp_path: Path) -> None:
-    """An amendment of an unknown field is refused by name, and the file stays."""
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"observed": {"colour": "red"}}, "no such fields; got colour", id="field"),
+        pytest.param({"seen": {}}, "amended by .*; got seen", id="stage"),
+        pytest.param(
+            {"observed": {"execution.batch_rows": "two"}},
+            "execution.batch_rows must be integer; got execution.batch_rows.observed='two'",
+            id="type",
+        ),
+    ],
+)
+def test_a_wrong_amendment_leaves_the_file(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    """An amendment of an unknown field or stage, or of another type, is refused by name."""
     start(tmp_path)
     before = (tmp_path / "record.json").read_bytes()
 
-    with pytest.raises(ResultsError, match="no such fields; got colour"):
-        record.amend_record(tmp_path, colour="red")
+    with pytest.raises(ResultsError, match=message):
+        record.observe(tmp_path, **changes)
 
     assert (tmp_path / "record.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        pytest.param({"schema_version": 2}, "got schema_version=2", id="version"),
-        pytest.param({"status": "done"}, "got status='done'", id="status"),
-        pytest.param({"host": "x"}, "got host in", id="unknown-field"),
-    ],
-)
-def test_a_record_of_another_shape_is_refused(tmp_path: Path, change: dict, message: str) -> None:
-    """A record of another version, with another status or other fields is refused by name."""
-    start(tmp_path)
-    file = tmp_path / "record.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["why"])
+def test_a_record_that_is_none_is_refused(case: dict[str, Any], whole: dict[str, Any]) -> None:
+    """Other versions, unknown, missing, ill-typed and contradictory fields are named."""
+    broken = copy.deepcopy(whole)
+    *parents, last = case["at"]
+    place = broken
+    for key in parents:
+        place = place[key]
+    if "value" in case:
+        place[last] = case["value"]
+    else:
+        del place[last]
 
-    with pytest.raises(ResultsError, match=message):
-        record.read_record(tmp_path)
+    with pytest.raises(ResultsError) as refusal:
+        record.record_from_json(broken, source="a test")
 
-
-def test_a_record_without_a_field_is_refused() -> None:
-    """A record that lacks a field is refused, and the field is named."""
-    with pytest.raises(ResultsError, match=r"missing.*'python'"):
-        record.record_from_json(
-            {
-                "schema_version": 1,
-                "id": "a",
-                "status": "started",
-                "command": "chapter",
-                "started_utc": "",
-                "profile": {},
-                "packages": {},
-                "device": {},
-            },
-            source="a test",
-        )
+    assert case["message"] in str(refusal.value)
 
 
 def test_a_torn_record_is_refused(tmp_path: Path) -> None:
     """A file that is no JSON is refused with its name and what to do."""
-    (tmp_path / "record.json").write_text("{")
+    for text in (
+        "{",
+        '{"schema_version": NaN}',
+        '{"id": "a", "id": "b"}',
+        '{"id": 1e999}',
+        "[" * 9999,
+    ):
+        (tmp_path / "record.json").write_text(text)
 
-    with pytest.raises(ResultsError, match="must be JSON; got path="):
-        record.read_record(tmp_path)
+        with pytest.raises(ResultsError, match="must be JSON; got path="):
+            record.read_record(tmp_path)
+
+
+def test_the_schema_is_the_classes(whole: dict[str, Any]) -> None:
+    """The schema in the package is the one that the classes stand for, and accepts a record."""
+    stored = record.load_record_schema()
+    Draft202012Validator.check_schema(stored)
+    Draft202012Validator(stored).validate(whole)
+
+    assert stored == record.make_record_schema()
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "none", "finished"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_the_reader_accepts_nothing_that_the_schema_refuses(data: st.DataObject) -> None:
+    """Wherever a record is changed, the reader is at least as strict as the schema."""
+    stored = copy.deepcopy(_EXAMPLE)
+    place: Any = stored
+    keys: list[str] = []
+    while isinstance(place, dict) and place and (not keys or data.draw(st.booleans())):
+        keys.append(data.draw(st.sampled_from(sorted(place))))
+        parent, place = place, place[keys[-1]]
+    parent[keys[-1]] = data.draw(_JSON)
+    try:
+        record.record_from_json(stored, source="a test")
+    except ResultsError:
+        return
+
+    assert list(Draft202012Validator(record.load_record_schema()).iter_errors(stored)) == []
+
+
+_EXAMPLE = json.loads((ROOT / "results/published-quick/record.json").read_text("utf-8"))
+
+
+def test_each_field_says_what_a_difference_means() -> None:
+    """Every field of every layer has a known effect, types and a description."""
+    fields = record.fields_of_layers().values()
+
+    assert {info.effect for info in fields} == set(EFFECTS)
+    assert all(info.what and info.holds for info in fields)
+    assert STAGES == ("requested", "resolved", "observed")
 
 
 def test_a_record_names_no_host_and_no_folder(tmp_path: Path) -> None:
@@ -133,20 +257,28 @@ def test_a_record_names_no_host_and_no_folder(tmp_path: Path) -> None:
 def test_the_device_and_the_versions_are_filled_in() -> None:
     """The record says what computed and which releases, from the machine and not from a file."""
     device = record.describe_device()
+    found = record.substrate()
 
     assert device["cores"]
     assert device["memory_bytes"] > 2**28
     assert platform.machine() in device["system"]
-    assert record.package_versions()["labkit"]
+    assert found["substrate.torch"]
+    assert found["substrate.packages"]["labkit"]
 
 
 def test_describing_the_device_does_not_load_torch(python: Python) -> None:
-    """The device is described without torch; once torch is loaded its threads are told."""
+    """The device is described without torch; what only torch knows is then not recorded."""
     code = """
 import sys
-from labkit.record import describe_device
+from labkit.record import describe_device, substrate
 assert describe_device()["threads"] is None
+assert "substrate.accelerator" not in substrate()
 assert "torch" not in sys.modules
+import types
+sys.modules["torch"] = types.SimpleNamespace(
+    get_num_threads=lambda: 3, version=types.SimpleNamespace(cuda=None))
+assert substrate()["substrate.accelerator"] == "none"
+assert substrate()["substrate.threads"] == 3
 """
     done = python(code)
 
@@ -156,12 +288,27 @@ assert "torch" not in sys.modules
 def test_a_change_makes_the_commit_dirty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tracked file that differs from its commit is told as dirty; outside git there is none."""
     answers = {"rev-parse": "abc", "status": " M labkit/spec.py"}
-    monkeypatch.setattr(record, "_git", lambda *arguments: answers[arguments[0]])
+    monkeypatch.setattr(machine, "_git", lambda *arguments: answers[arguments[0]])
     assert record.read_commit() == {"id": "abc", "dirty": True}
 
     answers["status"] = ""
     assert record.read_commit() == {"id": "abc", "dirty": False}
 
     monkeypatch.undo()
-    monkeypatch.setattr(record, "find_root", lambda: tmp_path)
+    monkeypatch.setattr(machine, "find_root", lambda: tmp_path)
     assert record.read_commit() is None
+
+
+def test_a_replay_bundle_holds_what_went_in_and_came_out(tmp_path: Path) -> None:
+    """Prompts, outputs and traces are lines of JSON, and the environment names every package."""
+    folder = record.write_replay(
+        tmp_path,
+        prompts=[{"name": "a", "ids": [1, 2]}],
+        outputs=[{"name": "a", "ids": [3]}],
+        traces=[{"name": "a", "margins": [0.5]}],
+    )
+
+    assert json.loads((folder / "outputs.jsonl").read_text()) == {"name": "a", "ids": [3]}
+    assert "torch" in json.loads((folder / "environment.json").read_text())["packages"]
+    with pytest.raises(ResultsError, match=r"traces.jsonl .*; got .*margins.* line 1"):
+        record.write_replay(tmp_path, prompts=[], outputs=[], traces=[{"margins": [float("nan")]}])

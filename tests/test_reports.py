@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import tiny
 from support import read_cases
+from verdict_bench.readings import judge_staying
 from verdict_bench.running import baseline_of
 from verdict_bench.subjects import on_common_grid, tiny_model
 
 from labkit.harness import Baseline, Lane, Run, compare, judge
-from labkit.harness.staying import judge_staying
 from labkit.harness.traces import NotFinite
 from labkit.knobs import Prompt, parse_option
 

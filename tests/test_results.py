@@ -15,7 +15,7 @@ from support import Python, read_cases
 
 from labkit.errors import ResultsError, RunError
 from labkit.files import first_not_finite
-from labkit.record import read_record
+from labkit.record import check_artefacts, read_record
 from labkit.results import (
     OWNER_VARIABLE,
     SECTIONS,
@@ -24,6 +24,7 @@ from labkit.results import (
     load_schema,
     read_results,
     recorded_run,
+    row_names,
 )
 
 ADMISSION = {"rows": [], "summary": {"cases": 0}, "elapsed_s": 0.5}
@@ -75,13 +76,22 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 def test_the_schema_itself_is_valid_and_knows_every_section() -> None:
-    """The schema is a valid draft 2020-12 schema, and its keys are the sections."""
+    """The schema is valid, its keys are the sections, and their rows have names."""
     from jsonschema import Draft202012Validator
 
     schema = load_schema()
     Draft202012Validator.check_schema(schema)
 
-    assert set(schema["required"]) == {"schema_version", "run", *SECTIONS}
+    assert set(schema["properties"]) == {"schema_version", "run", *SECTIONS}
+    assert list(row_names()) == list(SECTIONS)
+
+
+def test_a_section_that_a_file_lacks_was_not_measured(tmp_path: Path) -> None:
+    """A file from before a section was added is read, and that section is None."""
+    (tmp_path / "results.json").write_text('{"schema_version": 1, "run": {"id": "old"}}')
+    found = read_results(tmp_path)
+
+    assert found == empty_results() | {"run": {"id": "old"}}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -175,12 +185,15 @@ def test_a_run_is_recorded_before_during_and_after(tmp_path: Path) -> None:
     with recorded_run(tmp_path, command="admission", profile={"name": "quick"}) as folder:
         assert read_record(tmp_path).status == "started"
         assert folder.read()["run"]["status"] == "started"
-        folder.amend_run(prompts_digest="abc")
+        folder.observe(observed={"identity.prompts": "abc"})
 
     run = read_results(tmp_path)["run"]
     assert run["status"] == "finished"
     assert run["profile"] == "quick"
     assert run["prompts_digest"] == "abc"
+    (made,) = read_record(tmp_path).artefacts
+    assert made.path == "results.json"
+    assert check_artefacts(read_record(tmp_path), tmp_path) == []
 
 
 def test_a_failed_run_is_recorded_with_its_cause(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import importlib.util
 import json
@@ -31,7 +32,9 @@ def load_example() -> ModuleType:
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """Serve the application on a free port of this machine."""
-    config = uvicorn.Config(load_example().app, port=0, ws="none", log_level="warning")
+    config = uvicorn.Config(
+        load_example().app, port=0, ws="none", lifespan="on", log_level="warning"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -55,8 +58,37 @@ def post(port: int, body: bytes) -> tuple[int, dict]:
 
 
 def test_the_example_is_short() -> None:
-    """The page promises an application of under thirty lines."""
-    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) < 30
+    """The page promises an application of under thirty lines, blank ones not counted."""
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+
+    assert sum(bool(line.strip()) for line in lines) < 30
+
+
+@pytest.mark.parametrize(
+    ("scope", "events", "answers"),
+    [
+        pytest.param(
+            "lifespan",
+            ["lifespan.startup", "lifespan.shutdown"],
+            ["lifespan.startup.complete", "lifespan.shutdown.complete"],
+            id="lifespan",
+        ),
+        pytest.param("websocket", ["websocket.connect"], ["websocket.close"], id="websocket"),
+    ],
+)
+def test_what_is_no_http_is_answered_too(scope: str, events: list[str], answers: list[str]) -> None:
+    """A server's start and stop are confirmed, and a websocket is closed."""
+    sent: list[str] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": events.pop(0)}
+
+    async def send(message: dict[str, str]) -> None:
+        sent.append(message["type"])
+
+    asyncio.run(load_example().app({"type": scope}, receive, send))
+
+    assert sent == answers
 
 
 def test_a_request_that_fits_is_admitted(port: int) -> None:

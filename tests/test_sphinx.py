@@ -136,7 +136,9 @@ def test_config_executes_nothing_and_loads_ours() -> None:
     sphinx = config["sphinx"]
 
     assert config["execute"]["execute_notebooks"] == "off"
-    assert sphinx["extra_extensions"] == ["labkit.sphinx_vega", "labkit.sphinx_site"]
+    assert sphinx["extra_extensions"] == [
+        f"labkit.{name}" for name in ("sphinx_vega", "sphinx_site", "sphinx_figures")
+    ]
     assert sphinx["config"]["html_math_renderer"] == "mathml"
     assert {"notebooks", "results", "tests", "README.md"} <= set(config["exclude_patterns"])
 

@@ -12,12 +12,12 @@ import pytest
 import verdicts
 from verdict_bench import criteria, defects  # noqa: F401  # registers its cases
 from verdict_bench.cases import CASES, CHANGE, DEFECT, PRESERVE
+from verdict_bench.readings import judge_remainder, judge_staying
 from verdict_bench.subjects import SUBJECTS
 from verdict_bench.table import counts_of
 
 from labkit.harness import Baseline, Lane, Run, Trace
-from labkit.harness.staying import judge_growth, judge_remainder, judge_staying
-from labkit.harness.verdict import EQUAL_PARTS, growth
+from labkit.harness.verdict import EQUAL_PARTS, growth, judge
 
 STORED = Path(verdicts.ROOT) / "data" / "verdicts" / "verdicts.json"
 STEPS = 3
@@ -138,7 +138,7 @@ def test_growth_compares_what_stays_with_what_shrinks(
         _lane("float32", distance=fine * 1e-7, error=1e-7),
     ]
 
-    assert judge_growth(*lanes) == verdict
+    assert judge(lanes).verdict == verdict
 
 
 def test_growth_without_a_yardstick_decides_nothing() -> None:
@@ -146,7 +146,7 @@ def test_growth_without_a_yardstick_decides_nothing() -> None:
     lanes = [_lane("float16", distance=0.0, error=1e-3), _lane("float32", distance=1, error=1)]
 
     assert growth(*lanes) is None
-    assert judge_growth(*lanes) == "undetermined"
+    assert judge(lanes).verdict == "undetermined"
 
 
 def test_a_remainder_is_read_in_roundings_of_the_finest_lane() -> None:

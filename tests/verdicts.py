@@ -57,6 +57,7 @@ def with_subject(stored: dict[str, Any], subject: Any, *, cases: str) -> dict[st
     import transformers
     from verdict_bench import defects  # noqa: F401  # registers its cases
     from verdict_bench.cases import CASES
+    from verdict_bench.doubles import reference_share
     from verdict_bench.running import run_subject
     from verdict_bench.subjects import SUBJECTS
     from verdict_bench.table import rows_of, summarise
@@ -64,6 +65,7 @@ def with_subject(stored: dict[str, Any], subject: Any, *, cases: str) -> dict[st
     began_s = time.perf_counter()
     records = run_subject(subject, [case for case in CASES if cases in case.name])
     ran = {(subject.name, record.case.name) for record in records}
+    share = {} if cases else {subject.name: reference_share(subject)}
     elapsed_s = round(time.perf_counter() - began_s, 1)
     print(f"{subject.name}: {elapsed_s:.0f} s", file=sys.stderr)
     order = [one.name for one in SUBJECTS]
@@ -82,6 +84,7 @@ def with_subject(stored: dict[str, Any], subject: Any, *, cases: str) -> dict[st
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         "processor": platform.machine(),
         "elapsed_s": stored.get("elapsed_s", {}) | ({} if cases else {subject.name: elapsed_s}),
+        "reference_share": stored.get("reference_share", {}) | share,
         "summary": summarise(rows),
         "refused": refused,
         "rows": rows,

@@ -29,6 +29,7 @@
     const narrow = width < 480;
     return {
       background: "transparent",
+      aria: false,  // the figure has the text alternative, and a table behind it
       font,
       view: { stroke: null },
       axis: {
@@ -54,13 +55,14 @@
     if (!wishes || !wishes.fit) return copy;
     // A chart that needs more room than a phone has scrolls inside its own box.
     const room = Math.max(Math.min(width, 860), wishes.minWidth || 0);
+    const limit = Math.max(90, Math.round(room * 0.38));
     if (copy.vconcat) {
-      for (const part of copy.vconcat) part.width = Math.max(room - 84, 180);
+      const left = Math.min(wishes.leftPx || 84, limit + 34);
+      for (const part of copy.vconcat) part.width = Math.max(room - left, 150);
     } else {
       copy.width = room;
       copy.autosize = { type: "fit-x", contains: "padding" };
     }
-    const limit = Math.max(90, Math.round(room * 0.38));
     shorten(copy, limit, room < 480);
     return copy;
   }
@@ -93,10 +95,9 @@
         config: themed(width),
         tooltip: { theme: document.documentElement.dataset.theme === "dark" ? "dark" : "light" },
       });
+      window.labkitChoices.take(figure, result.view, before && before.result.view);
       if (before) before.result.finalize();
       drawn.set(figure, { result, width });
-      // The figure has the text alternative; its parts would only be read out after it.
-      view.querySelector("svg").setAttribute("aria-hidden", "true");
       // What scrolls must be reachable from the keyboard.
       if (figure.scrollWidth > figure.clientWidth) figure.tabIndex = 0;
       else figure.removeAttribute("tabindex");

@@ -13,8 +13,12 @@ FACTS = RuntimeFacts.from_json(json.loads(data_file("admission", "facts.json").r
 
 async def app(scope, receive, send):
     """Answer 200 where the request is admitted, 422 where not, 400 where it is not understood."""
-    if scope["type"] != "http":
-        raise NotImplementedError(scope["type"])
+    if scope["type"] == "websocket":
+        return await send({"type": "websocket.close"})
+    if scope["type"] == "lifespan":  # there is nothing to start or to stop
+        for _ in ("startup", "shutdown"):
+            await send({"type": (await receive())["type"] + ".complete"})
+        return None
     body, more = b"", True
     while more:
         message = await receive()

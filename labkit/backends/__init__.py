@@ -1,7 +1,8 @@
-"""The backend contract: the four things the harness knows about a stack.
+"""The backend contract: what the harness knows about a stack, and nothing else.
 
-`encode`, `decode`, a session's `next_logits`, and a `manifest`. Another stack is another
-adapter in this folder; nothing else is edited.
+A backend has four things: `encode`, `decode`, a session's `next_logits`, and a `manifest`. A
+`Stack` makes the backends of one model, one a precision. Another stack is another adapter in
+this folder; nothing else is edited.
 """
 
 from __future__ import annotations
@@ -63,4 +64,64 @@ class Backend(Protocol):
 
     def manifest(self) -> dict[str, object]:
         """Return what this stack is and what it has in force, as plain JSON values."""
+        ...
+
+
+class Stack(Protocol):
+    """One model on one stack, at any precision."""
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What identifies the model: name, origin, revision, digest, and the files' digests."""
+        ...
+
+    @property
+    def positions(self) -> int | None:
+        """The positions the model was made for; `None` where it does not say."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of `text`, with no special tokens added."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids."""
+        ...
+
+    def backend(self, precision: str) -> Backend:
+        """Return the model computed in a dtype such as `float16`.
+
+        The model is kept where it is in the precision that it was loaded in.
+
+        Raises:
+            ModelError: If the model, the precision or the device cannot be had.
+        """
+        ...
+
+    def altered_by_cast(self, precision: str) -> tuple[int, int]:
+        """Return how many stored weights a cast alters, and how many there are."""
+        ...
+
+    def depends(self) -> dict[str, object]:
+        """Return what every number depends on apart from prompt, steps and option."""
+        ...
+
+    def observe(self, precision: str, ids: Sequence[int]) -> dict[str, object]:
+        """Return what is in force while one prompt is read, by the fields of a run record."""
+        ...
+
+    def resolved(self) -> dict[str, object]:
+        """Return what the name of the model was resolved to, by the fields of a run record."""
+        ...
+
+    def is_copy(self, variant: Backend, of: Backend) -> bool:
+        """Say whether a variant holds weights of its own, which are worth collecting."""
+        ...
+
+    def collect(self) -> None:
+        """Give the memory of dropped backends back."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what is kept; the next call loads it again."""
         ...

@@ -148,15 +148,22 @@ class TransformersSession:
 
         Shape `(rows, vocab)`.
         """
+        return self._pass(ids, keep=after + 1)[:, 0]
+
+    def _pass(self, ids: Tensor, *, keep: int) -> Tensor:
+        """Feed one piece and return the logits after each of its last `keep` tokens.
+
+        Shape `(rows, keep, vocab)`.
+        """
         model, start = self.backend.model, self._seen
         self._seen += ids.shape[1]
         inputs = self._inputs(ids, start)
         cached = {} if self._cache is None else {_cache_argument(model): self._cache}
         output = model(
-            ids, use_cache=self._cache is not None, logits_to_keep=after + 1, **cached, **inputs
+            ids, use_cache=self._cache is not None, logits_to_keep=keep, **cached, **inputs
         )
         self._observe(ids, inputs)
-        logits: Tensor = output.logits[:, 0]
+        logits: Tensor = output.logits
         return logits
 
     def _inputs(self, ids: Tensor, start: int) -> dict[str, Any]:
@@ -177,6 +184,12 @@ class TransformersSession:
             raise NotApplicable(
                 "an imposed mask needs a dynamic cache and prompts of one length; got "
                 f"cache={self.backend.cache!r}, padded={self._padding is not None}."
+            )
+        own = _shortest_window(self.backend.model)
+        if own is not None and self.capacity_tokens > own:
+            raise NotApplicable(
+                f"an imposed mask would replace the model's own window of {own}, which hides "
+                f"something from {self.capacity_tokens} tokens; use fewer."
             )
         keys = torch.arange(self._seen, device=ids.device)
         queries = keys[start:, None]
@@ -212,6 +225,13 @@ def _forget_lengths(model: Any) -> None:
         if getattr(module, "rope_type", None) == "dynamic":
             module.register_buffer("inv_freq", module.original_inv_freq, persistent=False)
             module.max_seq_len_cached = module.original_max_seq_len
+
+
+def _shortest_window(model: Any) -> int | None:
+    """Return the shortest window of a model's layers, or None where each sees everything."""
+    layers: list[Any] = list(transformers.DynamicCache(config=model.config).layers)
+    windows = [layer.sliding_window for layer in layers if getattr(layer, "is_sliding", False)]
+    return min(windows, default=None)
 
 
 def _int_list(value: object) -> list[int]:

@@ -181,20 +181,22 @@ def _previous_record(folder: RunFolder) -> record.RunRecord | None:
 def _recorded(folder: RunFolder, *, profile: Profile, parameters: Parameters) -> Iterator[None]:
     """Write the record before the notebooks run, and how they ended."""
     previous = _previous_record(folder)
-    started = record.start_record(
-        folder.path,
-        command="chapter",
-        profile=profile.to_json(),
-        parameters_passed=parameters,
+    started = folder.start(
+        command="chapter", profile=profile.to_json(), parameters_passed=parameters
     )
-    folder.write_run(started)
     # Notebooks that are kept do not report again what they found out about the same model.
-    if previous and previous.profile == started.profile:
-        found = ("model", "prompts_digest", "seeds", "device")
-        folder.amend_run(**{name: getattr(previous, name) for name in found})
+    if previous and _is_of_equal_profile(previous, started):
+        found = ((name, stated) for name, stated in previous.all_stated() if stated.observed)
+        new = {name: stated.observed for name, stated in found if not started.in_force(name)}
+        resolved = {name: previous.stated(name).resolved for name in ("identity.model",)}
+        folder.observe(observed=new, resolved=resolved)
     try:
         yield
     except BaseException as error:
-        folder.write_run(record.finish_record(folder.path, failure=error))
+        folder.finish(failure=error)
         raise
-    folder.write_run(record.finish_record(folder.path))
+    folder.finish()
+
+
+def _is_of_equal_profile(left: record.RunRecord, right: record.RunRecord) -> bool:
+    return left.in_force("evaluation.profile") == right.in_force("evaluation.profile")

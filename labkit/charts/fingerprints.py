@@ -127,7 +127,9 @@ def _draw(
     sizes = powers_of_ten(
         min(point["bytes"] for point in lines), max(point["bytes"] for point in lines)
     )
-    chosen = alt.selection_point(name="checkpoint", fields=["checkpoint"], bind="legend")
+    chosen = alt.selection_point(
+        name="checkpoint", fields=["checkpoint"], bind="legend", toggle="true"
+    )
     legend = alt.Legend(orient="bottom", columns=3, title=None, labelLimit=170)
     scale = alt.Scale(domain=names, scheme="tableau10")
     encoded = {

@@ -8,15 +8,10 @@ from typing import Any
 
 from labkit.charts.style import Section
 from labkit.errors import ResultsError
+from labkit.results import SECTIONS, row_names
 
 Scalar = str | int | float | bool
 GLUED_DIGITS = 6
-NAME_OF_ROW = {
-    "fingerprints": "name",
-    "preservation": "knob",
-    "fallbacks": "probe",
-    "admission": "case",
-}
 
 
 def numbers_of(section_name: str, section: Section) -> dict[str, Scalar]:
@@ -30,10 +25,8 @@ def numbers_of(section_name: str, section: Section) -> dict[str, Scalar]:
     Raises:
         ResultsError: If there is no such section, or two rows have the same name.
     """
-    if section_name not in NAME_OF_ROW:
-        raise ResultsError(
-            f"section_name must be one of {sorted(NAME_OF_ROW)}; got {section_name!r}."
-        )
+    if section_name not in SECTIONS:
+        raise ResultsError(f"section_name must be one of {sorted(SECTIONS)}; got {section_name!r}.")
     numbers: dict[str, Scalar] = {}
     for key, value in _scalars(section_name, section):
         if key in numbers:
@@ -64,8 +57,9 @@ def _scalars(section_name: str, section: Section) -> Iterator[tuple[str, Scalar]
         yield from _keyed(f"{section_name}.{_plain(key)}", value)
     for key, value in section.get("baseline", {}).items():
         yield from _keyed(f"{section_name}.baseline.{_plain(key)}", value)
+    row_name = row_names()[section_name]
     for row in section.get("rows", ()):
-        name = _plain(str(row[NAME_OF_ROW[section_name]]))
+        name = _plain(str(row[row_name]))
         for key, value in row.items():
             if isinstance(value, Mapping):
                 continue  # evidence and parameters: objects, not numbers of the row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -25,6 +25,15 @@ Matrix = Mapping[str, Any]
 Answer = tuple[str, bool]  # outcome, and whether something else was done instead
 
 SUBSTITUTED = "×"
+_SHORT_NAMES = {"llama-cpp-python": "llama.cpp"}
+# Another stack may not have been asked a probe that was written after it answered.
+_NOT_PUT = {
+    "outcome": "not_askable",
+    "did_it": None,
+    "substituted": False,
+    "said": "",
+    "why_not_askable": "not put to this stack yet",
+}
 _ROW_HEIGHT_PX, _COLUMN_WIDTH_PX, _LABELS_WIDTH_PX = 26, 56, 250
 _GAP = alt.Scale(paddingInner=0.06, paddingOuter=0)
 
@@ -32,20 +41,22 @@ _GAP = alt.Scale(paddingInner=0.06, paddingOuter=0)
 def release_matrix(matrix: Matrix) -> alt.LayerChart:
     """Draw a row a probe and a column a release, each cell with its outcome in words.
 
-    A cross marks a cell whose release went on and did something else than asked.
+    Other stacks that were asked the same stand last, by their library's name. A cross marks a cell
+    whose stack went on and did something else than asked.
 
     Raises:
         ResultsError: If the matrix has no releases.
     """
     cells = _cells(matrix)
-    releases = [column["release"] for column in matrix["releases"]]
+    releases = [_head(column) for column in _all_columns(matrix)]
+    others = " · last: another stack" if matrix.get("others") else ""
     base = chart_of(cells).encode(
         x=alt.X(
             "release:N",
             sort=releases,
             scale=_GAP,
-            title="release of transformers",
-            axis=alt.Axis(orient="top", labelAngle=0),
+            title=f"release of transformers{others}",
+            axis=alt.Axis(orient="top", labelAngle=0, labelExpr="split(datum.label, ' ')"),
         ),
         y=alt.Y(
             "probe:N",
@@ -103,6 +114,40 @@ def release_changes(matrix: Matrix) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns).set_index("probe")
 
 
+def stack_answers(matrix: Matrix, decided: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a line for each thing that another stack put in place of what was asked.
+
+    Args:
+        matrix: The matrix.
+        decided: The rows of `labkit.experiments.answers.answer_stack`.
+
+    Raises:
+        ResultsError: If the matrix holds no other stack.
+    """
+    if not matrix.get("others"):
+        raise ResultsError(
+            "A matrix must hold another stack; got none. "
+            "Ask it with `labkit fallbacks --stack llamacpp`."
+        )
+    rules = {row["probe"]: row for row in decided}
+    column = matrix["others"][-1]
+    lines = [
+        {
+            "question": row["probe"].replace("_", " "),
+            "outcome": OUTCOME_WORDS.get(row["outcome"], row["outcome"]),
+            "the stack said": row["said"] or "nothing",
+            "rule that says so beforehand": _rule_words(rules[row["probe"]]),
+        }
+        for row in [*column["rows"], *column["own"]]
+        if row["substituted"]
+    ]
+    return pd.DataFrame(lines).set_index("question")
+
+
+def _rule_words(row: Mapping[str, Any]) -> str:
+    return str(row["rule"]) if row["answered"] else "none"
+
+
 def _columns(matrix: Matrix) -> list[Mapping[str, Any]]:
     if not matrix.get("releases"):
         raise ResultsError(
@@ -112,16 +157,30 @@ def _columns(matrix: Matrix) -> list[Mapping[str, Any]]:
     return list(matrix["releases"])
 
 
+def _all_columns(matrix: Matrix) -> list[Mapping[str, Any]]:
+    return [*_columns(matrix), *matrix.get("others", ())]
+
+
+def _head(column: Mapping[str, Any]) -> str:
+    """Return a column's head: the release, under the name of a library that is another."""
+    library = column.get("library")
+    return (
+        f"{_SHORT_NAMES.get(library, library)} {column['release']}"
+        if library
+        else column["release"]
+    )
+
+
 def _cells(matrix: Matrix) -> list[dict[str, Any]]:
     found = {
-        (row["probe"], column["release"]): row
-        for column in _columns(matrix)
+        (row["probe"], _head(column)): row
+        for column in _all_columns(matrix)
         for row in column["rows"]
     }
     return [
-        _cell(probe, release=column["release"], row=found[probe["probe"], column["release"]])
+        _cell(probe, release=head, row=found.get((probe["probe"], head), _NOT_PUT))
         for probe in matrix["probes"]
-        for column in matrix["releases"]
+        for head in map(_head, _all_columns(matrix))
     ]
 
 
@@ -173,9 +232,20 @@ def _description(matrix: Matrix) -> str:
     releases = [column["release"] for column in matrix["releases"]]
     text = f"Matrix of {len(matrix['probes'])} probes and {len(releases)} releases. "
     changed = _probes_that_changed(matrix)
-    if not changed:
-        return text + "No answer changed between them."
-    return text + "Answers that changed: " + "; ".join(_change(matrix, p) for p in changed) + "."
+    told = "; ".join(_change(matrix, probe) for probe in changed)
+    text += f"Answers that changed: {told}." if changed else "No answer changed between them."
+    return " ".join([text, *map(_other_words, matrix.get("others", ()))])
+
+
+def _other_words(column: Mapping[str, Any]) -> str:
+    """Count what another stack did with the same probes."""
+    outcomes = [row["outcome"] for row in column["rows"]]
+    counts = [
+        f"{outcomes.count(name)} {OUTCOME_WORDS.get(name, name)}"
+        for name in dict.fromkeys(outcomes)
+    ]
+    instead = sum(row["substituted"] for row in column["rows"])
+    return f"{_head(column)}: {sentence_of(counts)}; {instead} did not as asked."
 
 
 def _change(matrix: Matrix, probe: Mapping[str, Any]) -> str:

@@ -57,6 +57,13 @@ def mimebundle(spec: Mapping[str, Any], **_: object) -> dict[str, Any]:
     return {MIME: chart, "text/plain": description}
 
 
+def as_stored(chart: Any) -> dict[str, Any]:
+    """Return a chart as a notebook stores it, for a page that no notebook made."""
+    enable()
+    stored: dict[str, Any] = mimebundle(chart.to_dict())[MIME]
+    return stored
+
+
 def _give_params_to_their_views(chart: dict[str, Any]) -> None:
     # Altair lists selections beside the views they belong to. The Vega-Lite of JupyterLab 4.6
     # then draws nothing where such a view is a line with points; inside the view it draws.

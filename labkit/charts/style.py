@@ -126,11 +126,15 @@ def layered(*charts: alt.Chart, height: int) -> alt.LayerChart:
     return alt.LayerChart(layer=list(charts), width=WIDTH_PX, height=height)
 
 
-def finish(chart: AnyChart, *, description: str, min_width: int = 0) -> AnyChart:
+def finish(chart: AnyChart, *, description: str, min_width: int = 0, left_px: int = 84) -> AnyChart:
     """Give the chart its text alternative and let the book fit its width to the column.
 
-    Below `min_width` pixels the book scrolls the chart in its own box instead.
+    Args:
+        chart: The chart.
+        description: What it shows, in words and numbers.
+        min_width: Below so many pixels the book scrolls the chart in its own box instead.
+        left_px: What axis and labels take beside the plots of views under each other.
     """
     chart.description = re.sub(r"\s+", " ", description).strip()
-    chart.usermeta = {"labkit": {"fit": True, "minWidth": min_width}}
+    chart.usermeta = {"labkit": {"fit": True, "minWidth": min_width, "leftPx": left_px}}
     return chart

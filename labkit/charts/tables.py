@@ -62,6 +62,7 @@ def preservation_table(section: Section) -> pd.DataFrame:
                 f"{row['arithmetic_decided']} of {row['diverged']}" if row["diverged"] else NOTHING
             ),
             "largest logit change": lambda row: _number(row.get("max_logit_change")),
+            "KL divergence (nats; mean, 1 % to 99 %)": _kl,
         },
     )
 
@@ -247,6 +248,12 @@ def _rope(row: Mapping[str, Any]) -> str:
 def _experts(row: Mapping[str, Any]) -> str:
     number, used = row.get("num_experts"), row.get("experts_per_token")
     return "none" if not number else f"{number} ({_stated(used)})"
+
+
+def _kl(row: Mapping[str, Any]) -> str:
+    if row.get("kl_p01") is None or row.get("kl_p99") is None:
+        return _number(row.get("kl_mean"))
+    return f"{row['kl_mean']:.2g} ({row['kl_p01']:.2g} to {row['kl_p99']:.2g})"
 
 
 def _ratio(row: Mapping[str, Any]) -> str:

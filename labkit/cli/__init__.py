@@ -10,7 +10,21 @@ import threading
 from collections.abc import Sequence
 
 from labkit import __version__
-from labkit.cli import admission, chapter, facts, fallbacks, fingerprints, models, preservation
+from labkit.cli import (
+    admission,
+    capacity,
+    chapter,
+    cost,
+    facts,
+    fallbacks,
+    fingerprints,
+    impact,
+    models,
+    outputs,
+    preservation,
+    record,
+    score,
+)
 from labkit.errors import EXIT_BAD_INPUT, LabError
 
 __all__ = ["build_parser", "main"]
@@ -18,11 +32,26 @@ __all__ = ["build_parser", "main"]
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-_COMMANDS = (fingerprints, preservation, fallbacks, admission, facts, chapter, models)
+_COMMANDS = (
+    fingerprints,
+    preservation,
+    fallbacks,
+    admission,
+    facts,
+    capacity,
+    cost,
+    outputs,
+    score,
+    impact,
+    chapter,
+    record,
+    models,
+)
 
 _EPILOG = """\
 exit status: 0 it holds, 1 it does not (a request is rejected, a declared fact is contradicted,
-a runtime row is not preserving), 2 it could not be answered: the message says what to mend.
+a runtime row is not preserving, two records are not shown to be of one artefact, a contract is
+not kept), 2 it could not be answered: the message says what to mend.
 
 example: labkit fingerprints path/to/config.json
 """

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from labkit.errors import RequestError
+
 if TYPE_CHECKING:
     from labkit.progress import Progress
 
@@ -48,6 +50,26 @@ def add_run_options(parser: argparse.ArgumentParser, *, default: str) -> None:
     parser.add_argument(
         "--run", metavar="FOLDER", help="folder that keeps the results, such as results/mine"
     )
+
+
+def refuse_unused(args: argparse.Namespace, *names: str, mode: str) -> None:
+    """Refuse options that were given and that a command does not use in this mode.
+
+    Args:
+        args: The parsed options; those that are asked about default to None.
+        names: The unused ones, as attributes of `args`.
+        mode: The options that set the mode, as a user writes them.
+
+    Raises:
+        RequestError: If one was given, by name and value.
+    """
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}={value}" for name, value in given.items())
+        raise RequestError(
+            f"Every option must have a use; got {options}, which {mode} does not read. "
+            "Leave it out."
+        )
 
 
 def print_json(value: object) -> None:

@@ -32,6 +32,11 @@ def add_release_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask also what was asked before on this stack (implies --matrix)",
     )
+    parser.add_argument(
+        "--stack",
+        choices=["llamacpp"],
+        help="ask this stack instead, and keep its answers beside the releases'",
+    )
 
 
 def execute_matrix(args: argparse.Namespace) -> int:
@@ -39,6 +44,8 @@ def execute_matrix(args: argparse.Namespace) -> int:
     from labkit.experiments import releases
     from labkit.profiles import load_profile
 
+    if args.stack:
+        return _execute_stack(args)
     with progress_bar("releases") as progress:
         matrix = releases.run(
             args.run,
@@ -54,16 +61,50 @@ def execute_matrix(args: argparse.Namespace) -> int:
     if args.json:
         print_json(matrix)
         return EXIT_HOLDS
-    columns = {column["release"]: column["release"] for column in matrix["releases"]}
-    print_table(_table(matrix), {"number": "no.", "probe": "probe", **columns})
+    print_table(_table(matrix), {"number": "no.", "probe": "probe", **_heads(matrix)})
     print("* went on, and did something else than asked; – could not be asked")
     return EXIT_HOLDS
 
 
+def _execute_stack(args: argparse.Namespace) -> int:
+    """Ask llama.cpp and print its rows: the shared questions, then its own."""
+    from labkit.experiments import releases
+
+    with progress_bar("llama.cpp") as progress:
+        matrix = releases.run_llamacpp(args.run, progress=progress)
+    column = matrix["others"][-1]
+    if args.json:
+        print_json(column)
+        return EXIT_HOLDS
+    print_table(
+        [*column["rows"], *column["own"]],
+        {
+            "probe": "question",
+            "outcome": "outcome",
+            "did_it": "did it",
+            "substituted": "substituted",
+        },
+    )
+    return EXIT_HOLDS
+
+
+def _columns(matrix: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*matrix["releases"], *matrix.get("others", ())]
+
+
+def _heads(matrix: Mapping[str, Any]) -> dict[str, str]:
+    """Return a head for each column; another stack's names its library."""
+    return {_key(column): _key(column) for column in _columns(matrix)}
+
+
+def _key(column: Mapping[str, Any]) -> str:
+    return " ".join([*([column["library"]] if "library" in column else []), column["release"]])
+
+
 def _table(matrix: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = {probe["probe"]: dict(probe) for probe in matrix["probes"]}
-    for column in matrix["releases"]:
+    for column in _columns(matrix):
         for row in column["rows"]:
             word = _SHORT.get(row["outcome"], row["outcome"])
-            rows[row["probe"]][column["release"]] = word + ("*" if row["substituted"] else "")
+            rows[row["probe"]][_key(column)] = word + ("*" if row["substituted"] else "")
     return list(rows.values())

@@ -45,7 +45,7 @@ def add_to(subparsers: Subparsers) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Run the probes and print what each did; what they find is no failure of ours."""
-    if args.matrix or args.releases or args.again:
+    if args.matrix or args.releases or args.again or args.stack:
         return execute_matrix(args)
     from labkit.experiments import fallbacks
 

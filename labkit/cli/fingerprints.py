@@ -88,6 +88,8 @@ def execute(args: argparse.Namespace) -> int:
         for spec in specs:
             for note in spec.notes:
                 print(f"{spec.name}: {note}")
+            if spec.unread:
+                print(f"{spec.name}: not read: {', '.join(spec.unread)}")
     return EXIT_HOLDS
 
 

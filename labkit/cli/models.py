@@ -19,7 +19,7 @@ _COLUMNS = {
     "fetched": "fetched",
     "licence": "licence",
     "space_bytes": "disk needed, B",
-    "requirement": "comes from",
+    "requirements": "comes from",
 }
 
 
@@ -43,6 +43,13 @@ def add_to(subparsers: Subparsers) -> None:
         action = add_command(actions, name, summary=summary, example=example)
         if name != "list":
             action.add_argument("name", metavar="NAME", help="as `labkit models list` shows it")
+        if name == "fetch":
+            action.add_argument(
+                "--accept-licence",
+                dest="accepted",
+                metavar="LICENCE",
+                help="accept the terms of a model that has terms of its own, such as gemma",
+            )
         add_json_option(action)
         action.set_defaults(execute=function)
 
@@ -57,7 +64,7 @@ def list_models(args: argparse.Namespace) -> int:
             "fetched": models.is_fetched(entry.name),
             "licence": entry.licence,
             "space_bytes": entry.space_bytes,
-            "requirement": entry.requirement,
+            "requirements": entry.requirements,
         }
         for entry in models.CATALOGUE.values()
     ]
@@ -72,7 +79,7 @@ def fetch_model(args: argparse.Namespace) -> int:
     """Fetch a model, unless it stands already."""
     from labkit import models
 
-    return _show(args, str(models.fetch(args.name, say=say)))
+    return _show(args, str(models.fetch(args.name, accepted=args.accepted, say=say)))
 
 
 def show_path(args: argparse.Namespace) -> int:

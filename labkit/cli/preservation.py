@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from typing import Any
 
 from labkit.cli._common import (
@@ -44,9 +43,25 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--knob", action="append", dest="knobs", metavar="NAME", help="one option; may be repeated"
     )
-    parser.add_argument("--table", metavar="NAME", help="a table of options: main, more or bits")
+    parser.add_argument(
+        "--table", metavar="NAME", help="a table of options: main, more, bits or stacks"
+    )
+    parser.add_argument(
+        "--stack",
+        default=None,
+        metavar="NAME",
+        help="what runs baseline and options: transformers (default) or llamacpp",
+    )
     parser.add_argument("--prompts", metavar="FILE", help='a .jsonl of {"text": "…"}, run whole')
     parser.add_argument("--steps", type=int, metavar="N", help="tokens generated after each prompt")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that measure options side by side, each with its share of the cores and a "
+        "model of its own: helps where one small model cannot keep all cores busy (default: 1)",
+    )
     parser.add_argument("--out", dest="run", metavar="FOLDER", help="the same as --run")
     parser.add_argument(
         "--from",
@@ -76,7 +91,7 @@ def execute(args: argparse.Namespace) -> int:
 def _rejudged(args: argparse.Namespace) -> dict[str, Any]:
     from labkit.experiments.rejudging import rejudge
 
-    given = ("knobs", "table", "model", "revision", "prompts", "steps", "run")
+    given = ("knobs", "table", "stack", "model", "revision", "prompts", "steps", "run")
     if wrong := [name for name in given if getattr(args, name) is not None]:
         raise KnobError(
             f"--from runs nothing, so nothing else can be chosen; got {', '.join(wrong)} as well."
@@ -85,12 +100,14 @@ def _rejudged(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run(args: argparse.Namespace) -> dict[str, Any]:
+    from dataclasses import replace
+
     from labkit.experiments import preservation
     from labkit.profiles import load_profile
 
     profile = load_profile(args.profile)
     if args.revision and not args.model:
-        profile = dataclasses.replace(profile, revision=args.revision)
+        profile = replace(profile, revision=args.revision)
     with progress_bar("preservation") as progress:
         return preservation.run(
             profile,
@@ -99,7 +116,9 @@ def _run(args: argparse.Namespace) -> dict[str, Any]:
             revision=args.revision,
             knobs=args.knobs,
             table=args.table,
+            stack=args.stack or "transformers",
             prompts=args.prompts,
             steps=args.steps,
+            jobs=args.jobs,
             progress=progress,
         )

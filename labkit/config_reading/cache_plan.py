@@ -86,7 +86,7 @@ def build_plan(
     plain = Geometry(
         kv_heads=shape.num_kv_heads,
         key_width=shape.head_dim,
-        value_width=reader.integer("v_head_dim", most=WIDEST_ELEMENTS) or shape.head_dim,
+        value_width=reader.integer("v_head_dim", least=0, most=WIDEST_ELEMENTS) or shape.head_dim,
     )
     own = _own_geometries(reader, layout)
     # A layer without sizes of its own is known by its kind alone.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from labkit.errors import ConfigError
+from labkit.files import RepeatedKeyError, unique_keys
 
 CONFIG_NAME = "config.json"
 
@@ -90,9 +91,9 @@ def _parse(text: str, *, file: str | Path) -> dict[str, object]:
         ) from None
     except RecursionError:
         raise ConfigError(f"{file} must be a config; its JSON is nested too deeply.") from None
-    except _RepeatedKeyError as error:
+    except RepeatedKeyError as error:
         raise ConfigError(
-            f"{file} must state each key once; got {error.args[0]!r} twice in one object. "
+            f"{file} must state each key once; got {error.key!r} twice in one object. "
             "Remove the stale one."
         ) from None
     except ValueError as error:
@@ -103,22 +104,7 @@ def _parse(text: str, *, file: str | Path) -> dict[str, object]:
     raise ConfigError(f"{file} must hold a JSON object; got {word}. Name a model's config.json.")
 
 
-class _RepeatedKeyError(ValueError):
-    """A JSON object states a key twice."""
-
-
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _RepeatedKeyError(key)
-            seen.add(key)
-    return unique
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 
 
 def _missing(path: str | Path) -> str:

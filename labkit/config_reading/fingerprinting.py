@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from labkit.config_reading import positions, storage
@@ -120,7 +121,7 @@ def _find_family(reader: Reader, outer: Reader) -> Family | None:
     for source in (reader, outer):
         family = family_of(source.text("model_type"))
         if family is not None:
-            return family
+            return _without_latent(family) if _switched_off(reader, family) else family
     if stated is None:
         stated = outer.text("model_type")
     for class_name in class_names(reader.fields) + class_names(outer.fields):
@@ -144,6 +145,15 @@ def _find_family(reader: Reader, outer: Reader) -> Family | None:
             "is given; positions, attention kind and cache plan are open."
         )
     return None
+
+
+def _switched_off(reader: Reader, family: Family) -> bool:
+    """Whether the file takes latent attention off; some states its widths as 0 beside that."""
+    return family.latent and reader.flag("use_mla") is False
+
+
+def _without_latent(family: Family) -> Family:
+    return replace(family, latent=False, missing_head_dim="ratio")
 
 
 def _display_name(outer: Reader) -> str:

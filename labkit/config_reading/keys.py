@@ -83,7 +83,8 @@ OUTSIDE_BY_REASON: Final[dict[str, str]] = {
         "block_ff_dim block_ffn_dim_multiplier block_multiple_of block_use_swiglu "
         "activation_situ_beta activation_situ_linear_beta latent_moe_use_norm moe_renormalize "
         "moe_router_activation_func num_expert_group routed_expert_hidden_size use_grouped_topk "
-        "expert_layer_period expert_layer_offset"
+        "expert_layer_period expert_layer_offset mlp_layer_types num_dense_layers "
+        "moe_num_shared_experts"
     ),
     "norms, biases and scales": (
         "rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps norm_epsilon "

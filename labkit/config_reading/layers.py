@@ -53,6 +53,8 @@ def read_layers(reader: Reader, family: Family | None) -> Layers:
     layout = read_kinds(reader, family, depth)
     if depth is None and layout is not None:
         depth = len(layout.kinds)
+    if depth is None:
+        reader.note("The file does not state how many layers there are; the cache plan is open.")
     shape = read_shape(reader, family, depth=depth)
     if layout is not None and layout.kv_heads is not None:
         shape = replace(shape, num_kv_heads=_one_count(reader, layout.kv_heads, layout.key))

@@ -19,7 +19,7 @@ DEPTH_KEYS: Final = (
     "num_layers",
     "num_transformer_layers",
 )
-WIDTH_KEYS: Final = ("hidden_size", "n_embd", "d_model", "model_dim")
+WIDTH_KEYS: Final = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim")
 HEADS_KEYS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 KV_HEADS_KEYS: Final = ("num_key_value_heads", "n_head_kv", "num_kv_heads")
 

@@ -89,11 +89,9 @@ def read_tied(reader: Reader, outer: Reader) -> bool | None:
 
 def read_dtype(reader: Reader, outer: Reader) -> str | None:
     """Read the dtype of the stored weights, under its old or new key."""
-    for source in (reader, outer):
-        stated = source.text("dtype", "torch_dtype")
-        if stated is not None and stated != "auto":
-            return stated.removeprefix("torch.")
-    return None
+    stated = [source.text("dtype", "torch_dtype") for source in (reader, outer)]
+    named = (word for word in stated if word is not None and word != "auto")
+    return next((word.removeprefix("torch.") for word in named), None)
 
 
 def read_quantization(reader: Reader, outer: Reader) -> str | None:
@@ -106,7 +104,7 @@ def read_quantization(reader: Reader, outer: Reader) -> str | None:
 
 
 def _quantization_of(reader: Reader) -> str | None:
-    block = reader.table("quantization_config")
+    block = reader.table("quantization_config") or reader.table("compression_config")
     mlx = reader.table("quantization")
     method = None if block is None else block.text("quant_method")
     if method is not None:

@@ -7,20 +7,18 @@ the arrays are only needed while options are still to be run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from labkit import models
-from labkit.backends import Logits
-from labkit.backends.transformers import TransformersBackend
-from labkit.errors import NotApplicable, NotApplied, RunError
-from labkit.files import digest_of, disk_error
+from labkit.backends import Backend, Logits, Stack
+from labkit.errors import NotApplicable, NotApplied
+from labkit.experiments._arrays import Rows, is_whole, read_rows
+from labkit.files import digest_of
 from labkit.harness import Baseline, Run, Trace, compare, follow, greedy
 from labkit.harness.compare import centred_difference, distance_rms, significant
 from labkit.harness.traces import NotFinite
@@ -28,6 +26,8 @@ from labkit.journal import Journal
 from labkit.knobs import Option, Prompt
 
 Tick = Callable[[str], None]
+Unit = tuple[list[Prompt], str, str]
+"""Prompts that run together, the name under which the journal holds them, and the digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class LaneSize:
         prompts: The prompts, as token ids.
         few: How many of them the options with few prompts take.
         steps: Tokens generated after each.
+        go_on: Whether a variant that left the baseline is run once more, along its own tokens,
+            for the reader of both texts.
     """
 
     precision: str
@@ -47,6 +49,7 @@ class LaneSize:
     prompts: tuple[Prompt, ...]
     few: int
     steps: int
+    go_on: bool = True
 
     def prompts_of(self, option: Option) -> tuple[Prompt, ...]:
         """Return the prompts an option is run on."""
@@ -60,7 +63,7 @@ class LaneRunner:
         self,
         size: LaneSize,
         *,
-        load: Callable[[str], models.LoadedModel],
+        stack: Stack,
         journal: Journal,
         work: Path,
         depends: dict[str, object],
@@ -70,27 +73,33 @@ class LaneRunner:
 
         Args:
             size: Precisions, prompts and steps.
-            load: Loads the model in a named dtype.
+            stack: The model on its stack.
             journal: What was measured so far.
             work: A folder for arrays.
             depends: Everything else the numbers depend on (model digest, versions, device).
             tick: Called after each pass with its name.
         """
         self.size = size
-        self._load = load
+        self._stack = stack
         self._journal = journal
         self._work = work
         self._depends = depends
         self._tick = tick
+        self._told: set[str] = set()
         self.baselines: dict[str, Baseline] = {}
 
     @cached_property
-    def backend(self) -> TransformersBackend:
-        """The baseline's stack, loaded on first use."""
-        return TransformersBackend(loaded=self._load(self.size.precision))
+    def backend(self) -> Backend:
+        """The baseline, made on first use."""
+        return self._stack.backend(self.size.precision)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker process needs: it measures, and leaves the journal alone."""
+        state = self.__dict__ | {"_journal": None, "_tick": None}
+        return {name: value for name, value in state.items() if name != "backend"}
 
     def close(self) -> None:
-        """Drop the model."""
+        """Drop the baseline."""
         self.__dict__.pop("backend", None)
 
     # ---- units --------------------------------------------------------------------------
@@ -130,21 +139,21 @@ class LaneRunner:
         if all(self._has_reference(p, keep=bool(missing)) for p in prompts):
             reference = None
         else:
-            reference = TransformersBackend(loaded=self._load(self.size.reference))
+            reference = self._stack.backend(self.size.reference)
         for prompt in prompts:
             self.baselines[prompt.name] = self._with_reference(
                 prompt, traces[prompt.name], reference, keep=bool(missing)
             )
         if reference is not None:
             del reference
-            models.release()
+            self._stack.collect()
 
     def _baseline_trace(self, prompt: Prompt, *, keep: bool) -> Trace:
         unit, digest = self._unit("baseline", [prompt])
         path = self._array(unit, digest)
         keep = keep or not self._has_reference(prompt, keep=False)
-        if not self._journal.has(unit, digest=digest) or (keep and not _is_whole(path)):
-            with _Rows(path, steps=self.size.steps) as rows:
+        if not self._journal.has(unit, digest=digest) or (keep and not is_whole(path)):
+            with Rows(path, steps=self.size.steps) as rows:
                 trace = greedy(self.backend, prompt.ids, steps=self.size.steps, on_step=rows.write)
             value = {"tokens": list(trace.tokens), "margins": list(trace.margins)}
             self._journal.append(unit, digest=digest, value=value)
@@ -155,10 +164,10 @@ class LaneRunner:
     def _has_reference(self, prompt: Prompt, *, keep: bool) -> bool:
         unit, digest = self._unit("reference", [prompt])
         stands = self._journal.has(unit, digest=digest)
-        return stands and (not keep or _is_whole(self._array(unit, digest)))
+        return stands and (not keep or is_whole(self._array(unit, digest)))
 
     def _with_reference(
-        self, prompt: Prompt, trace: Trace, backend: TransformersBackend | None, *, keep: bool
+        self, prompt: Prompt, trace: Trace, backend: Backend | None, *, keep: bool
     ) -> Baseline:
         base_path = self._array(*self._unit("baseline", [prompt]))
         unit, digest = self._unit("reference", [prompt])
@@ -180,17 +189,17 @@ class LaneRunner:
 
     def _follow_reference(
         self,
-        backend: TransformersBackend,
+        backend: Backend,
         prompt: Prompt,
         trace: Trace,
         *,
         path: Path,
         base_path: Path,
     ) -> dict[str, list[float]]:
-        logits = _read_rows(base_path)
+        logits = read_rows(base_path)
         rms: list[float] = []
         largest: list[float] = []
-        with _Rows(path, steps=self.size.steps) as rows:
+        with Rows(path, steps=self.size.steps) as rows:
             for step, answer in enumerate(follow(backend, [prompt.ids], [trace.tokens])):
                 rows.write(step, answer[0])
                 rms.append(significant(distance_rms(logits[step], answer[0])))
@@ -202,20 +211,24 @@ class LaneRunner:
         """Return a baseline with its arrays open; they are mapped only while it is in use."""
         return replace(
             self.baselines[prompt.name],
-            logits=_read_rows(self._array(*self._unit("baseline", [prompt]))),
-            reference=_read_rows(self._array(*self._unit("reference", [prompt]))),
+            logits=read_rows(self._array(*self._unit("baseline", [prompt]))),
+            reference=read_rows(self._array(*self._unit("reference", [prompt]))),
         )
 
     # ---- options ------------------------------------------------------------------------
 
-    def _option_units(self, option: Option) -> list[tuple[list[Prompt], str, str]]:
+    def _option_units(self, option: Option) -> list[Unit]:
         groups = option.groups(self.size.prompts_of(option))
         named = {"option": option.spelled, "knob": option.knob.home}
         return [(group, *self._unit(option.slug, group, **named)) for group in groups]
 
     def _is_measured(self, option: Option) -> bool:
+        return not self.missing(option)
+
+    def missing(self, option: Option) -> list[Unit]:
+        """Return the units of an option that the journal does not hold."""
         units = self._option_units(option)
-        return all(self._journal.has(unit, digest=digest) for _, unit, digest in units)
+        return [unit for unit in units if not self._journal.has(unit[1], digest=unit[2])]
 
     def run(self, option: Option) -> dict[str, Run]:
         """Run an option on its prompts, or read what the journal holds of it.
@@ -227,108 +240,60 @@ class LaneRunner:
             NotApplicable: If it has nothing to change in this model.
             NotApplied: If its effect cannot be seen in the live stack.
         """
-        units = self._option_units(option)
-        missing = [u for u in units if not self._journal.has(u[1], digest=u[2])]
-        if missing:
-            self._measure(option, missing)
+        for unit, digest, value in self.measured(option, self.missing(option)):
+            self.keep(unit, digest, value)
         runs: dict[str, Run] = {}
-        for group, unit, digest in units:
+        for _, unit, digest in self._option_units(option):
             stored = self._journal.value(unit, digest=digest)
-            if (group, unit, digest) not in missing:
-                self._tick(unit)
+            self._tell(unit)
             if "refused" in stored:
                 kind = NotApplicable if stored["refused"] == "NotApplicable" else NotApplied
                 raise kind(stored["why"])
             runs |= {run["prompt"]: Run.from_json(run) for run in stored["runs"]}
         return runs
 
-    def _measure(self, option: Option, units: list[tuple[list[Prompt], str, str]]) -> None:
+    def keep(self, unit: str, digest: str, value: dict[str, Any]) -> None:
+        """Put a measured unit into the journal, which one process writes."""
+        self._journal.append(unit, digest=digest, value=value)
+        self._tell(unit)
+
+    def _tell(self, unit: str) -> None:
+        if unit not in self._told:
+            self._told.add(unit)
+            self._tick(unit)
+
+    def measured(
+        self, option: Option, units: Sequence[Unit]
+    ) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Measure units of an option, and yield each one's name, digest and value.
+
+        A refusal is the value of all of them.
+
+        Raises:
+            NotFinite: If a logit is NaN or infinite, naming the option.
+        """
+        if not units:
+            return
         try:
             with option.applied(self.backend) as variant:
                 for group, unit, digest in units:
                     baselines = [self._opened(prompt) for prompt in group]
-                    runs = compare(variant, baselines, expect=option.expected(group))
-                    value = {"runs": [run.to_json() for run in runs]}
-                    self._journal.append(unit, digest=digest, value=value)
-                    self._tick(unit)
-                copied = getattr(variant, "loaded", None) is not self.backend.loaded
+                    runs = compare(
+                        variant,
+                        baselines,
+                        expect=option.expected(group),
+                        go_on=self.size.go_on,
+                    )
+                    yield unit, digest, {"runs": [run.to_json() for run in runs]}
+                copied = self._stack.is_copy(variant, self.backend)
                 del variant
             if copied:
-                models.release()
+                self._stack.collect()
         except NotFinite as problem:
             raise NotFinite(f"{option.spelled} in {self.size.precision}: {problem}") from problem
         except (NotApplicable, NotApplied) as refusal:
-            value_of_refusal = {"refused": type(refusal).__name__, "why": str(refusal)}
-            for _, unit, digest in units:
-                self._journal.append(unit, digest=digest, value=value_of_refusal)
-
-
-class _Rows:
-    """Writes an array of logits a row at a time, and moves it into place whole."""
-
-    def __init__(self, path: Path, *, steps: int) -> None:
-        self._path = path
-        self._part = path.with_suffix(".part")
-        self._steps = steps
-        self._array: Any = None
-
-    def __enter__(self) -> _Rows:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self
-
-    def write(self, step: int, logits: Logits) -> None:
-        """Store one step's logits."""
-        needed = self._steps * logits.nbytes
-        try:
-            if self._array is None:
-                self._array = self._part.open("wb")
-                shape = (self._steps, len(logits))
-                header = {"descr": logits.dtype.str, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_2_0(self._array, header)
-            self._array.write(logits.tobytes())
-        except OSError as error:
-            raise disk_error(error, path=self._path, needed_bytes=needed) from error
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._array is None:
-            return
-        try:
-            self._array.close()
-        except OSError as problem:
-            self._part.unlink(missing_ok=True)
-            if error is None:
-                raise disk_error(problem, path=self._path, needed_bytes=0) from problem
-        if error is None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink(missing_ok=True)
+            value = {"refused": type(refusal).__name__, "why": str(refusal)}
+            yield from ((unit, digest, value) for _, unit, digest in units)
 
 
 _NOT_OPENED: Logits = np.empty((0, 0), dtype=np.float32)
-
-
-def _is_whole(path: Path) -> bool:
-    """Say whether an array is there and as long as its header says."""
-    try:
-        np.load(path, mmap_mode="r")
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def _read_rows(path: Path) -> Logits:
-    if not path.exists():
-        raise RunError(f"the array {path.name} must be there; run the same command again.")
-    rows: Logits = np.load(path, mmap_mode="r")
-    return rows
-
-
-def unchanged_weights(loaded: models.LoadedModel, dtype: str) -> tuple[int, int]:
-    """Return how many stored weights a cast to `dtype` alters, and how many there are."""
-    target = getattr(torch, dtype)
-    altered = total = 0
-    for parameter in loaded.model.parameters():
-        back = parameter.data.to(target).to(parameter.dtype)
-        altered += int((back != parameter.data).sum())
-        total += parameter.numel()
-    return altered, total

@@ -10,6 +10,7 @@ from typing import Any
 from labkit.errors import ResultsError
 from labkit.experiments._release_environment import LIBRARY, release_order
 from labkit.files import dump_json, shown, write_atomically
+from labkit.schemas import first_fault
 
 MATRIX_VERSION = 1
 MATRIX_NAME = "matrix.json"
@@ -19,8 +20,10 @@ SAID_CHARS = 200  # of the first line; the evidence has all of it
 _OF_A_ROW = ("probe", "outcome", "did_it", "substituted")
 
 
-def build_matrix(evidence: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the matrix of several releases' evidence, old releases first."""
+def build_matrix(
+    evidence: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return the matrix of several releases' evidence, old releases first, then other stacks'."""
     kept = sorted(evidence, key=lambda each: release_order(each["release"]))
     asked: dict[str, dict[str, Any]] = {}
     for each in kept:
@@ -34,12 +37,19 @@ def build_matrix(evidence: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "library": LIBRARY,
         "probes": order,
         "releases": [_column(each) for each in kept],
+        "others": [_other_column(each) for each in others],
     }
 
 
 def _column(evidence: Mapping[str, Any]) -> dict[str, Any]:
     head = {key: value for key, value in evidence.items() if key not in ("schema_version", "rows")}
     return {**head, "rows": [_cell(row) for row in evidence["rows"]]}
+
+
+def _other_column(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return another stack's column; questions that only it was asked carry their own words."""
+    own = [{"asked": row["asked"], **_cell(row)} for row in evidence["own"]]
+    return {**_column(evidence), "own": own}
 
 
 def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,21 +59,25 @@ def _cell(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**cell, "said": trimmed, "why_not_askable": row["why_not_askable"]}
 
 
-def evidence_file(folder: Path, release: str) -> Path:
+def evidence_file(folder: Path, release: str, *, library: str = LIBRARY) -> Path:
     """Return where a release's evidence lies."""
-    return folder / EVIDENCE_FOLDER / f"{LIBRARY}-{release}.json"
+    return folder / EVIDENCE_FOLDER / f"{library}-{release}.json"
 
 
 def write_evidence(folder: Path, evidence: Mapping[str, Any]) -> None:
     """Keep a release's evidence."""
-    file = evidence_file(folder, evidence["release"])
+    library = evidence.get("library", LIBRARY)
+    file = evidence_file(folder, evidence["release"], library=library)
     write_atomically(file, dump_json(evidence, what=file.name))
 
 
 def draw_matrix(folder: Path, *, probes_digest: str) -> dict[str, Any]:
     """Write the matrix of what was asked by the same probes, and return it."""
     kept = read_all_evidence(folder)
-    matrix = build_matrix(each for each in kept if each["probes_digest"] == probes_digest)
+    matrix = build_matrix(
+        (each for each in kept if each["probes_digest"] == probes_digest),
+        read_other_evidence(folder),
+    )
     check_matrix(matrix, source=MATRIX_NAME)
     write_atomically(folder / MATRIX_NAME, dump_json(matrix, what=MATRIX_NAME))
     return matrix
@@ -73,6 +87,13 @@ def read_all_evidence(folder: Path) -> list[dict[str, Any]]:
     """Return every release's evidence of a folder."""
     files = sorted((folder / EVIDENCE_FOLDER).glob(f"{LIBRARY}-*.json"))
     return [_read(file, what="A release's evidence") for file in files]
+
+
+def read_other_evidence(folder: Path) -> list[dict[str, Any]]:
+    """Return the evidence of other stacks, by the library's name and release."""
+    files = sorted((folder / EVIDENCE_FOLDER).glob("*.json"))
+    read = (_read(file, what="A stack's evidence") for file in files if LIBRARY not in file.name)
+    return sorted(read, key=lambda each: (each["library"], release_order(each["release"])))
 
 
 def read_matrix(file: Path) -> dict[str, Any]:
@@ -106,18 +127,22 @@ def check_matrix(matrix: Mapping[str, Any], *, source: str) -> None:
                 f"in {source}, which differs at {different}. Ask them all with one release of the "
                 f"lab: `labkit fallbacks --matrix --again`."
             )
+    for column in matrix.get("others", ()):
+        if beyond := sorted({row["probe"] for row in column["rows"]} - set(known)):
+            raise ResultsError(
+                f"Another stack's shared questions must be the matrix's; got {column['library']} "
+                f"{column['release']} in {source} with {', '.join(beyond)}. "
+                "Ask it again with `labkit fallbacks --stack llamacpp`."
+            )
 
 
 def _check_schema(matrix: Mapping[str, Any], *, source: str) -> None:
-    """Validate against the schema; jsonschema is loaded only here."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
+    """Validate against the schema."""
     schema = json.loads(Path(__file__).with_name("releases.schema.json").read_text("utf-8"))
-    if error := best_match(Draft202012Validator(schema).iter_errors(matrix)):
+    if fault := first_fault(matrix, schema):
         raise ResultsError(
-            f"A matrix must follow its schema; got {source} at {error.json_path}: "
-            f"{error.message}. Make it again with `labkit fallbacks --matrix --again`."
+            f"A matrix must follow its schema; got {source} at {fault}. "
+            "Make it again with `labkit fallbacks --matrix --again`."
         )
 
 

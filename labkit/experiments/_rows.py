@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from labkit.errors import NotApplicable, NotApplied
-from labkit.harness import Baseline, Lane, judge, near_tie_share, summarise_knob
-from labkit.harness.compare import significant
+from labkit.harness import Baseline, Lane, Run, judge, near_tie_share, summarise_knob
+from labkit.harness.compare import OWN_TOKENS, significant
 from labkit.harness.verdict import UNIT_ROUNDOFF, Verdict
 from labkit.knobs import Option
 
+CONTEXT_TOKENS = 32
+"""Tokens before a first difference that are kept to show it in context."""
 EXPECTED = {"runtime": "preserving", "control": "preserving", "model": "different artefact"}
 
 
@@ -95,7 +97,7 @@ def _no_numbers(verdict: str, why: str) -> dict[str, Any]:
 
 
 def run_rows(
-    option: Option, lanes: Sequence[Lane], decode: Callable[[int], str]
+    option: Option, lanes: Sequence[Lane], decode: Callable[[Sequence[int]], str]
 ) -> list[dict[str, Any]]:
     """Return the runs of an option's first lane, one row a prompt."""
     if not lanes:
@@ -116,6 +118,7 @@ def run_rows(
                 "rank": run.rank,
                 "baseline_token": _text(run.baseline_token, decode),
                 "variant_token": _text(run.variant_token, decode),
+                "context": _context(run, lanes[0].baselines[run.prompt], decode),
                 "arithmetic_decides": run.arithmetic_decides,
                 "logit_change": run.logit_change,
                 "ratio": significant(statistics.median(ratios)) if ratios else None,
@@ -127,8 +130,29 @@ def run_rows(
     return rows
 
 
-def _text(token: int | None, decode: Callable[[int], str]) -> str | None:
-    return None if token is None else decode(token)
+def _text(token: int | None, decode: Callable[[Sequence[int]], str]) -> str | None:
+    return None if token is None else decode([token])
+
+
+def _context(
+    run: Run, baseline: Baseline, decode: Callable[[Sequence[int]], str]
+) -> dict[str, Any] | None:
+    """Return the texts around a run's first difference, and the best tokens of both there."""
+    at = run.first_divergence
+    if at is None:
+        return None
+    tokens = baseline.trace.tokens
+    own = run.own_tokens
+    logits = zip(run.candidates, run.baseline_logits, run.variant_logits, strict=True)
+    return {
+        "before": decode([*baseline.ids, *tokens[:at]][-CONTEXT_TOKENS:]),
+        "baseline_after": decode(tokens[at + 1 : at + OWN_TOKENS]),
+        "variant_after": decode(own[1:]) if own else None,
+        "candidates": [
+            {"token": decode([token]), "baseline": base, "variant": variant}
+            for token, base, variant in logits
+        ],
+    }
 
 
 def lane_rows(option: Option, lanes: Sequence[Lane]) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def run_section(
         profile: The profile in force.
         run_dir: The run's folder; "" is the scratch run, None stores nothing.
         parameters_passed: What was asked for apart from the profile.
-        learned: Returns, after measuring, what goes into the run's record.
+        learned: Returns, after measuring, what was seen, by the fields of the run's record.
 
     Returns:
         The section, with `elapsed_s`.
@@ -61,4 +61,4 @@ def _store(
 ) -> None:
     folder.write_section(name, section)
     if learned:
-        folder.amend_run(**learned)
+        folder.observe(observed=dict(learned))

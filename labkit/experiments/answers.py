@@ -32,6 +32,7 @@ class Answer:
         rule: The rule that must answer where the stack substitutes something.
         premise: Facts that the probe itself plants, by name.
         learned: Facts that the probe's evidence holds: their names, and where they stand.
+        report: Where users reported the behaviour, if the probe comes from a report.
     """
 
     probe: str
@@ -40,6 +41,7 @@ class Answer:
     rule: str
     premise: RuntimeFacts
     learned: Mapping[str, str]
+    report: str | None
 
 
 def run(
@@ -112,6 +114,30 @@ def answer_all(rows: Iterable[Mapping[str, Any]], facts: RuntimeFacts) -> dict[s
     }
 
 
+def answer_stack(column: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Decide every question put to another stack, as a column of the table of releases holds it.
+
+    A question of that stack's own has a request in `answers.json` where one can be written; one
+    that no request can say has none, and no rule speaks of it. Facts learned of transformers on
+    this machine say nothing of that stack, so that none is used.
+    """
+    answers = {answer.probe: answer for answer in [*read_answers(), *read_own_answers()]}
+    rows = [*column["rows"], *column["own"]]
+    unsaid = [
+        {"probe": row["probe"], "rule": None, "answered": False}
+        for row in rows
+        if row["probe"] not in answers
+    ]
+    return [
+        *(
+            _row(row, answers[row["probe"]], RuntimeFacts())
+            for row in rows
+            if row["probe"] in answers
+        ),
+        *unsaid,
+    ]
+
+
 def _find(answers: Mapping[str, Answer], probe: str) -> Answer:
     if probe not in answers:
         raise ProbeError(
@@ -123,6 +149,15 @@ def _find(answers: Mapping[str, Answer], probe: str) -> Answer:
 
 def read_answers() -> list[Answer]:
     """Return every probe's request as admission sees it."""
+    return _read("answers")
+
+
+def read_own_answers() -> list[Answer]:
+    """Return the requests of questions that only another stack can be asked."""
+    return _read("own_answers")
+
+
+def _read(part: str) -> list[Answer]:
     data = json.loads(data_file(*ANSWERS).read_text(encoding="utf-8"))
     specs = {name: fingerprint(config, name) for name, config in data["specs"].items()}
     return [
@@ -133,8 +168,9 @@ def read_answers() -> list[Answer]:
             rule=entry["rule"],
             premise=RuntimeFacts.from_json(entry.get("premise", {})),
             learned=entry.get("learned", {}),
+            report=entry.get("report"),
         )
-        for entry in data["answers"]
+        for entry in data[part]
     ]
 
 
@@ -149,6 +185,7 @@ def _row(row: Mapping[str, Any], answer: Answer, facts: RuntimeFacts) -> dict[st
         "substituted": row["substituted"],
         "decision": decision.outcome,
         "rule": answer.rule,
+        "report": answer.report,
         "answered": _answers(decision, answer.rule),
         "reasons": [reason.to_json() for reason in decision.reasons],
     }

@@ -9,7 +9,7 @@ from typing import Any
 from labkit.experiments._section import as_profile, run_section
 from labkit.profiles import Profile
 from labkit.progress import Progress, tell
-from labkit.record import describe_device
+from labkit.record import substrate
 
 SECTION = "fallbacks"
 
@@ -43,7 +43,7 @@ def run(
         profile=settings,
         run_dir=run_dir,
         parameters_passed={"probes": probes} if probes else None,
-        learned=lambda: {"device": describe_device(), **found},
+        learned=lambda: substrate() | found,
     )
 
 
@@ -74,6 +74,7 @@ def _context(profile: Profile, *, found: dict[str, object]) -> Any:
     Which model it was then stands in `found`, for the run's record.
     """
     from labkit import models
+    from labkit.backends.observing import observe_model
     from labkit.probes import ProbeContext
 
     @cache
@@ -84,11 +85,7 @@ def _context(profile: Profile, *, found: dict[str, object]) -> Any:
             device=profile.device,
             revision=profile.revision,
         )
-        found["model"] = {
-            "name": loaded.source.name,
-            "revision": loaded.source.revision,
-            "digest": loaded.digest,
-        }
+        found.update(observe_model(loaded))
         return loaded
 
     return ProbeContext(

@@ -12,6 +12,7 @@ from typing import Any
 
 from labkit import models
 from labkit.errors import ReleaseError
+from labkit.experiments._other_stack import ask_llamacpp, questions_digest
 from labkit.experiments._release_asking import Asked, ask_release
 from labkit.experiments._release_environment import (
     ReleaseEnvironment,
@@ -29,6 +30,7 @@ from labkit.experiments._release_matrix import (
     evidence_file,
     read_all_evidence,
     read_matrix,
+    read_other_evidence,
     write_evidence,
 )
 from labkit.files import data_file, digest_files, find_root
@@ -43,7 +45,10 @@ __all__ = [
     "load_matrix",
     "make_environment",
     "probes_digest",
+    "questions_digest",
+    "read_other_evidence",
     "run",
+    "run_llamacpp",
 ]
 
 # Beside the release in use: the source's (5.17.0), the first and a later one of its line, the
@@ -101,6 +106,24 @@ def run(
         answers.append(kept)
         progress((place + 1) * len(chosen), len(wanted) * len(chosen), release)
     return build_matrix(answers) if probes else draw_matrix(folder, probes_digest=probes_digest())
+
+
+def run_llamacpp(run_dir: str | Path | None = None, *, progress: Progress = tell) -> dict[str, Any]:
+    """Ask the installed llama.cpp, keep its answers beside the releases', and return the matrix.
+
+    Args:
+        run_dir: Folder of matrix.json and its evidence; data/fallbacks by default.
+        progress: Called after each question.
+
+    Raises:
+        ReleaseError: If llama-cpp-python is not installed.
+    """
+    folder = _folder(run_dir)
+    evidence = ask_llamacpp(
+        template=_own_template(), template_of=models.resolve().name, told=progress
+    )
+    write_evidence(folder, evidence)
+    return draw_matrix(folder, probes_digest=probes_digest())
 
 
 def load_matrix(folder: str | Path | None = None) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from labkit.facts._finding import Finding, find
 from labkit.facts._twin import NEW_TOKENS, TWIN_PROMPT_TOKENS, TWIN_WINDOW, Twin, logits_of
 from labkit.probes import attempt
 from labkit.probes.libraries import torch_library, transformers_library
-from labkit.probes.stand_ins import PAD, VOCABULARY, random_ids
+from labkit.probes.stand_ins import PAD, VOCABULARY, random_ids, with_token_changed
+from labkit.probes.windows import keeps_sinks
 
-SINK_TOKENS = 2
 # Names under which a bound on the experts is known; none of them may be read.
 CAPACITY_NAMES = ("expert_capacity", "expert_capacity_factor", "capacity_factor")
 _EXPERT_NAMES = ("num_local_experts", "num_experts", "n_routed_experts")
@@ -68,54 +68,12 @@ def window_hides(twin: Twin, device: str) -> bool:
     return bool(torch_library().equal(last, moved))
 
 
-def with_token_changed(ids: Any, *, at: int) -> Any:
-    """Return the ids with one of them replaced by another that is not special."""
-    other = ids.clone()
-    other[0, at] = ids[0, at] % (VOCABULARY - 4) + 3
-    return other
-
-
 def _learn_sinks(twin: Twin, device: str) -> Finding:
-    asked = attempt(lambda: _keeps_sinks(twin, device))
+    asked = attempt(lambda: keeps_sinks(twin.build().to(device)))
     how = f"asked {twin.of} for a sink cache and looked which tokens stayed in reach"
     if asked.raised:
         how = f"asked {twin.of} for a sink cache, which raised {asked.exception_type}"
     return Finding(name="sinks_supported", value=bool(asked.value), how=how)
-
-
-def _keeps_sinks(twin: Twin, device: str) -> bool:
-    """Say whether, beside a window, the first token is in reach and one behind it is not."""
-    model = twin.build().to(device)
-    ids = random_ids(TWIN_PROMPT_TOKENS)
-    whole, sink, middle = (
-        _with_sink_cache(model, changed)
-        for changed in (
-            ids,
-            with_token_changed(ids, at=0),
-            with_token_changed(ids, at=SINK_TOKENS + 1),
-        )
-    )
-    equal = torch_library().equal
-    return not equal(whole, sink) and bool(equal(whole, middle))
-
-
-def _with_sink_cache(model: Any, ids: Any) -> Any:
-    """Return the last scores of a generation with whichever sink cache this release has."""
-    window = {"window_length": TWIN_WINDOW + SINK_TOKENS, "num_sink_tokens": SINK_TOKENS}
-    options: dict[str, Any] = {"cache_implementation": "sink", "cache_config": window}
-    if made := getattr(transformers_library(), "SinkCache", None):
-        options = {"past_key_values": made(**window)}
-    with torch_library().inference_mode():
-        output = model.generate(
-            ids.to(model.device),
-            do_sample=False,
-            max_new_tokens=NEW_TOKENS,
-            pad_token_id=PAD,
-            output_scores=True,
-            return_dict_in_generate=True,
-            **options,
-        )
-    return output.scores[-1]
 
 
 def _learn_capacity(twin: Twin, device: str) -> Finding:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib
 import itertools
 from collections.abc import Sequence
 from typing import Any
-from unittest import mock
 
 from labkit.facts._finding import Finding, find
 from labkit.probes import attempt
+from labkit.probes.clock import CLOCK_SHIFT, render_later
 from labkit.probes.roles import (
     REPLY_MARK,
     SECOND_MARK,
@@ -27,8 +25,6 @@ from labkit.probes.roles import (
 
 OTHER_ROLES = ("user", "assistant", "tool", "developer")
 _FOLDABLE = ("tool", "developer")  # a reply stands behind a user's turn in any template
-_CLOCK_SHIFT = datetime.timedelta(days=400)  # moves the year, the month and the day
-_CLOCK_OWNER = "transformers.utils.chat_template_utils"
 
 
 def learn_template(tokenizer: Any) -> list[Finding]:
@@ -82,7 +78,7 @@ def _learn_chat_template(tokenizer: Any) -> list[Finding]:
         find(
             "template_clock",
             lambda: _moves_with_the_clock(render),
-            how=f"rendered again with the clock moved by {_CLOCK_SHIFT.days} days",
+            how=f"rendered again with the clock moved by {CLOCK_SHIFT.days} days",
         ),
         find(
             "template_bos_count",
@@ -178,16 +174,7 @@ def _rendered(render: Render, chat: Sequence[Message]) -> str:
 
 
 def _rendered_later(render: Render, chat: Sequence[Message]) -> str:
-    """Render under a clock that is ahead, in the module that lends templates their clock."""
-
-    class Later(datetime.datetime):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Later:
-            return cls.fromtimestamp((super().now(tz) + _CLOCK_SHIFT).timestamp(), tz)
-
-    owner = importlib.import_module(_CLOCK_OWNER)
-    with mock.patch.object(owner, "datetime", Later):
-        return _rendered(render, chat)
+    return _rendered(lambda messages: render_later(render, messages), chat)
 
 
 def _template_bos(tokenizer: Any, render: Render) -> int:

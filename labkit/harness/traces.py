@@ -157,10 +157,9 @@ def follow(
     for step in range(steps):
         logits = session.next_logits(feeds)
         require_finite(logits, step=step)
-        if step == 0:
-            _require_applied(session.observed, expect or {})
         yield logits
         feeds = [[continuation[step]] for continuation in continuations]
+    _require_applied(session.observed, expect or {})
 
 
 def _require_applied(observed: Mapping[str, object], expect: Mapping[str, object]) -> None:

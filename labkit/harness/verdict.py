@@ -51,12 +51,16 @@ class Interval:
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{_rounded(self.value)} on one prompt"
-        return f"{_rounded(self.value)}, {_rounded(self.low)} to {_rounded(self.high)}"
+            return f"{in_words(self.value)} on one prompt"
+        return f"{in_words(self.value)}, {in_words(self.low)} to {in_words(self.high)}"
 
 
-def _rounded(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.2f}"  # adding zero turns -0.0 into 0.0
+def in_words(value: float) -> str:
+    """Return a number as a sentence states it: two decimals below ten, else three digits."""
+    if abs(value) < 10:
+        return f"{round(value, 2) + 0.0:.2f}"  # adding zero turns -0.0 into 0.0
+    shown = float(f"{value:.3g}")
+    return f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.3g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +128,28 @@ def growth(coarse: Lane, fine: Lane) -> Interval | None:
     An option that is more exact than the baseline in the coarse lane (one that adds in float32,
     say) owes nothing for it in the fine one: its ratio there counts as 1.
     """
-    each: list[float] = []
+    return over_prompts([grown for grown, _ in _growths(coarse, fine).values()])
+
+
+def _growths(coarse: Lane, fine: Lane) -> dict[str, tuple[float, float]]:
+    """Return each prompt's growth, and what it would be if the whole distance stayed."""
+    each: dict[str, tuple[float, float]] = {}
     for prompt in sorted(coarse.runs.keys() & fine.runs.keys()):
         before, after = coarse.distances(prompt), fine.distances(prompt)
         if before is not None and after is not None:
-            each.append((after[0] / after[1]) / max(1.0, before[0] / before[1]))
-    return over_prompts(each)
+            grown = (after[0] / after[1]) / max(1.0, before[0] / before[1])
+            each[prompt] = grown, before[1] / after[1]
+    return each
+
+
+def staying_prompts(coarse: Lane, fine: Lane) -> list[str]:
+    """Return the prompts on which a distance plainly stays, whatever it does on the others.
+
+    Plainly is past half the decades between all shrinks and all stays: noise moves a single
+    prompt about the boundary, and never that far.
+    """
+    growths = _growths(coarse, fine).items()
+    return [prompt for prompt, (grown, most) in growths if most > 1 and grown > math.sqrt(most)]
 
 
 def slope(coarse: Lane, fine: Lane) -> Interval | None:
@@ -176,7 +196,8 @@ def judge(
         return Verdict(verdict=PRESERVING, sentence=f"Preserving: {declared}.")
     pair = (lanes[0], lanes[-1]) if len(lanes) > 1 else None
     found = growth(*pair) if pair else None
-    verdict, says = _decide(found, precisions=len(lanes))
+    stays = staying_prompts(*pair) if pair else []
+    verdict, says = _decide(found, stays, precisions=len(lanes))
     measured = [words for lane in lanes if (words := _ratio_words(lane))]
     numbers = "; ".join([*measured, *([f"growth {found}"] if found else [])])
     stated = f" ({numbers})" if numbers else ""
@@ -188,8 +209,12 @@ def judge(
     )
 
 
-def _decide(found: Interval | None, *, precisions: int) -> tuple[str, str]:
-    """Return the verdict of a growth, and why; what cannot be decided says what would settle it."""
+def _decide(found: Interval | None, stays: Sequence[str], *, precisions: int) -> tuple[str, str]:
+    """Return the verdict of a growth, and why; what cannot be decided says what would settle it.
+
+    A median over prompts is silent about the few. A bound that only one prompt in ten reaches
+    changes the function there, so such prompts are named and the option is not preserving.
+    """
     if precisions < 2:
         return UNDETERMINED, "it ran at one precision only, and a run at a second would settle it"
     if found is None:
@@ -199,10 +224,15 @@ def _decide(found: Interval | None, *, precisions: int) -> tuple[str, str]:
         )
     if found.low is None or found.high is None:
         return UNDETERMINED, "it ran on one prompt only, and a second one would settle it"
-    if found.high < EQUAL_PARTS:
-        return PRESERVING, "its distance shrinks with the arithmetic"
     if found.low > EQUAL_PARTS:
         return DIFFERENT, "its distance stays when the arithmetic gets finer"
+    if stays:
+        return UNDETERMINED, (
+            f"its distance stays on {len(stays)} of its prompts (such as {stays[0]}) and shrinks "
+            "on others; more prompts like these would settle it"
+        )
+    if found.high < EQUAL_PARTS:
+        return PRESERVING, "its distance shrinks with the arithmetic"
     return UNDETERMINED, (
         "as much of its distance may stay as shrinks; more prompts would settle it"
     )
@@ -212,7 +242,7 @@ def _ratio_words(lane: Lane) -> str:
     ratio = lane.ratio()
     if ratio is None:
         return ""
-    return f"rounding ratio {ratio.value:,.4g} in {lane.precision}"
+    return f"rounding ratio {in_words(ratio.value)} in {lane.precision}"
 
 
 def summarise_knob(runs: Sequence[Run], *, steps: int) -> dict[str, Any]:
@@ -238,8 +268,18 @@ def summarise_knob(runs: Sequence[Run], *, steps: int) -> dict[str, Any]:
         "arithmetic_decided": sum(bool(run.arithmetic_decides) for run in flips),
         "max_rank": max((run.rank for run in flips if run.rank is not None), default=None),
         "max_logit_change": max((run.logit_change for run in runs), default=None),
-        "kl_mean": significant(statistics.fmean(k for run in runs for k in run.kl))
-        if runs
-        else None,
-        "kl_max": max((k for run in runs for k in run.kl), default=None),
+        **_describe_kl([k for run in runs for k in run.kl]),
+    }
+
+
+def _describe_kl(steps: Sequence[float]) -> dict[str, float | None]:
+    """Return the mean of a KL divergence over all steps, its tails and its largest value."""
+    if not steps:
+        return dict.fromkeys(("kl_mean", "kl_p01", "kl_p99", "kl_max"))
+    low, high = np.quantile(steps, [0.01, 0.99])
+    return {
+        "kl_mean": significant(statistics.fmean(steps)),
+        "kl_p01": significant(float(low)),
+        "kl_p99": significant(float(high)),
+        "kl_max": max(steps),
     }

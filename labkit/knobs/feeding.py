@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labkit.backends import Logits
+from labkit.backends import Backend, Logits
 from labkit.backends.transformers import TransformersBackend, TransformersSession
 from labkit.errors import KnobError, NotApplicable
 from labkit.knobs.registry import Row, knob
@@ -39,7 +39,7 @@ class Recomputing(TransformersSession):
 )
 def no_cache(backend: TransformersBackend) -> Iterator[TransformersBackend]:
     """Keep no keys and values: run the whole sequence again for each token."""
-    _require_dynamic(backend, "no_cache")
+    require_dynamic(backend, "no_cache")
     if backend.prefill_chunk is not None:
         raise NotApplicable("no_cache feeds the sequence at once; it cannot be chunked as well.")
     yield replace(backend, session_kind=Recomputing)
@@ -85,18 +85,33 @@ def prefix_cache(
     The row compares warm with cold. Cold with cold is `repeated`; two warm runs are equal bit
     for bit on a stack that repeats itself, which a test shows.
     """
-    _require_dynamic(backend, "prefix_cache")
+    require_dynamic(backend, "prefix_cache")
     yield replace(backend, session_kind=functools.partial(Reusing, share=share))
 
 
 @knob(kind="control", label="the same again", rows=[Row(table="more")])
-def repeated(backend: TransformersBackend) -> Iterator[TransformersBackend]:
+def repeated(backend: Backend) -> Iterator[Backend]:
     """Change nothing: whether the stack repeats itself, cold and cold."""
     yield backend
 
 
 @dataclass(slots=True, kw_only=True)
-class Verifying(TransformersSession):
+class Rewinding(TransformersSession):
+    """A session whose latest tokens can be taken out of the cache again."""
+
+    def _new_cache(self) -> Any:
+        cache = TransformersSession._new_cache(self)
+        _record_past(cache)
+        return cache
+
+    def _take_back(self, tokens: int) -> None:
+        if self._seen:  # a window's layer that is still empty cannot be cropped, not even by 0
+            self._cache.crop(-tokens)
+        self._seen -= tokens
+
+
+@dataclass(slots=True, kw_only=True)
+class Verifying(Rewinding):
     """A session that checks several tokens in one pass and takes rejected drafts back."""
 
     tokens: int
@@ -106,9 +121,8 @@ class Verifying(TransformersSession):
 
     def _feed(self, ids: Tensor) -> Tensor:
         if not self._seen:
-            _record_past(self._cache)
             logits = TransformersSession._feed(self, ids)
-            self._cache.crop(0)
+            self._take_back(0)
             return logits
         if self._block is None or self._block.shape[1] == self.tokens:
             self._take_back(self.rejected if self._undo else 0)
@@ -123,10 +137,6 @@ class Verifying(TransformersSession):
             self._block.shape[1], int(str(self.observed.get("verified_tokens", 0)))
         )
         return logits
-
-    def _take_back(self, tokens: int) -> None:
-        self._cache.crop(-tokens)
-        self._seen -= tokens
 
 
 def _sensible_passes(*, tokens: int, rejected: int) -> None:
@@ -152,7 +162,7 @@ def verification(
     accepted tokens are the baseline's own, so this is the arithmetic of a perfect assistant;
     which drafts an assistant proposes changes the speed, not what is accepted.
     """
-    _require_dynamic(backend, "verification")
+    require_dynamic(backend, "verification")
     yield replace(
         backend,
         session_kind=functools.partial(Verifying, tokens=tokens, rejected=rejected),
@@ -292,6 +302,7 @@ def _record_past(cache: Any) -> None:
         cache.activate_past_recording()
 
 
-def _require_dynamic(backend: TransformersBackend, name: str) -> None:
+def require_dynamic(backend: TransformersBackend, name: str) -> None:
+    """Refuse a backend whose cache cannot grow and shrink."""
     if backend.cache != "dynamic":
         raise NotApplicable(f"{name} needs a dynamic cache; got cache={backend.cache!r}.")

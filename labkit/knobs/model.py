@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache
 from transformers.pytorch_utils import Conv1D
 
 from labkit.backends.transformers import Mask, TransformersBackend
@@ -92,11 +91,6 @@ def _sensible_window(*, size: int, sinks: int) -> None:
         raise KnobError(f"window: size must be >= 1, sinks >= 0; got size={size}, sinks={sinks}.")
 
 
-def _has_own_window(model: Any) -> bool:
-    layers = DynamicCache(config=model.config).layers
-    return any(getattr(layer, "is_sliding", False) for layer in layers)
-
-
 def _windowed(size: int, sinks: int, queries: Tensor, keys: Tensor) -> Tensor:
     return (queries - keys < size) | (keys < sinks)
 
@@ -118,10 +112,9 @@ def window(
     """Let each token see the last `size` tokens only, and the first `sinks` ones.
 
     A window longer than the sequence goes through the same masked path and changes nothing:
-    it is the control of the other two.
+    it is the control of the other two. In a model with windowed layers it applies as long as
+    their own windows hide nothing.
     """
-    if _has_own_window(backend.model):
-        raise NotApplicable(f"{type(backend.model).__name__} has layers with a window of its own.")
     mask: Mask = functools.partial(_windowed, size, sinks)
     yield replace(backend, mask=mask, changes=backend.changes | {"window": size, "sinks": sinks})
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from labkit.backends import Backend
-from labkit.errors import KnobError
+from labkit.errors import KnobError, NotApplicable
 
 Kind = Literal["runtime", "model", "control"]
 Params = dict[str, Any]
@@ -87,6 +87,14 @@ class Knob:
         return f"{name}:{hashlib.sha256(source.encode()).hexdigest()}"
 
     @property
+    def stack(self) -> type:
+        """The backend that it takes, as its first parameter is annotated; any where it is not."""
+        signature = inspect.signature(self.apply, eval_str=True)
+        annotation = next(iter(signature.parameters.values())).annotation
+        unknown = annotation is inspect.Parameter.empty or not isinstance(annotation, type)
+        return object if unknown else annotation
+
+    @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """The keyword parameters of the knob, by name."""
         signature = inspect.signature(self.apply, eval_str=True)
@@ -134,7 +142,16 @@ class Option:
         return self.knob.group(prompts, **self.params)
 
     def applied(self, backend: Backend) -> AbstractContextManager[Backend]:
-        """Apply the option to a backend for the length of a `with` block."""
+        """Apply the option to a backend for the length of a `with` block.
+
+        Raises:
+            NotApplicable: If it is an option of another stack.
+        """
+        if not isinstance(backend, self.knob.stack):
+            raise NotApplicable(
+                f"{self.knob.name} is an option of {self.knob.stack.__name__}; this backend is "
+                f"a {type(backend).__name__}."
+            )
         return self.knob.apply(backend, **self.params)
 
     def expected(self, group: Sequence[Prompt]) -> Mapping[str, object]:

@@ -6,14 +6,9 @@ Each asks for one thing, records what the stack said, and measures what it did. 
 
 from __future__ import annotations
 
-from labkit.probes import (
-    caches,
-    chat_templates,
-    context_length,
-    generation_options,
-    loading,
-    precision,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from labkit.probes._capture import Attempt, attempt, clean_text
 from labkit.probes._registry import (
     REGISTRY,
@@ -36,11 +31,12 @@ from labkit.probes._result import (
 )
 from labkit.probes._run import run_probe, run_probes
 
-# Importing a group's file registers its probes.
-GROUPS = (caches, chat_templates, context_length, generation_options, loading, precision)
+# Importing a file registers its probes; a new file here is found without registration.
+for _module in sorted(info.name for info in iter_modules(__path__)):
+    if not _module.startswith("_"):
+        import_module(f"{__name__}.{_module}")
 
 __all__ = [
-    "GROUPS",
     "OUTCOMES",
     "REGISTRY",
     "Attempt",

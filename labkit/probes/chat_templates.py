@@ -8,6 +8,7 @@ from typing import Any
 from labkit.probes._capture import Attempt, attempt, clean_text
 from labkit.probes._registry import ProbeContext, probe, read_probe_data
 from labkit.probes._result import Evidence, not_askable
+from labkit.probes.clock import CLOCK_SHIFT, render_later
 from labkit.probes.roles import (
     Message,
     Render,
@@ -111,6 +112,30 @@ def default_system_message(context: ProbeContext) -> Evidence:
         did_it=learned.default not in str(asked.value),
         effect="whether the rendered chat holds only what was asked for",
         measured={"rendered": _kept(asked), "inserted": learned.default},
+    )
+
+
+@probe(
+    "date_written_by_the_template",
+    asks="a chat whose prompt is the same on another day, of a template that asks for the date",
+)
+def date_written_by_the_template(context: ProbeContext) -> Evidence:
+    """Render a chat now and with the clock moved on, by a template that asks for the date."""
+    del context
+    render, chat = _stand_in_renderer("writes_the_date"), _conversation()
+    control = attempt(lambda: _stand_in_renderer("accepts")(chat))
+    asked = attempt(lambda: render(chat))
+    later = attempt(lambda: render_later(render, chat))
+    return Evidence(
+        attempt=asked,
+        control=control,
+        did_it=not asked.raised and asked.value == later.value,
+        effect="whether the rendered prompt is the same under a clock moved on",
+        measured={
+            "clock_moved_days": CLOCK_SHIFT.days,
+            "template_clock": asked.value != later.value,
+        },
+        stand_in="a template of our own that writes the date where it can learn it",
     )
 
 

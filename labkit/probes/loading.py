@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib.util
+import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from labkit.probes._capture import attempt
@@ -15,7 +17,7 @@ from labkit.probes._result import Evidence, not_askable
 from labkit.probes.libraries import torch_library, transformers_library
 from labkit.probes.stand_ins import random_ids, tiny_llama, tiny_llama_config
 
-ROPE_FACTOR = 4.0
+UNKNOWN_METHOD = "lattice-4bit"
 _SAVED_LLAMA = "a tiny random Llama saved to a temporary folder"
 
 
@@ -86,46 +88,40 @@ def checkpoint_dtype_without_asking(context: ProbeContext) -> Evidence:
 
 
 @probe(
-    "rope_scaling_set_after_build",
-    asks=f"linear RoPE scaling by {ROPE_FACTOR:g}, written to the config of a model already built",
+    "quantisation_of_an_unknown_method",
+    asks=f"a checkpoint that is stored in {UNKNOWN_METHOD}, a method this release does not know",
 )
-def rope_scaling_set_after_build(context: ProbeContext) -> Evidence:
-    """Write the scaling and look at the live frequencies and logits; building anew is compared."""
+def quantisation_of_an_unknown_method(context: ProbeContext) -> Evidence:
+    """Load a checkpoint whose config names the method and look at the weights that came."""
     del context
-    model, before = tiny_llama(), tiny_llama()
-    # the key that this release builds its rotary tables from
-    key = "rope_parameters" if hasattr(model.config, "rope_parameters") else "rope_scaling"
-    scaling, built = _scaling_that_builds(key)
-    asked = attempt(lambda: setattr(model.config, key, dict(scaling)))
-    difference = _logit_difference(model, before)
+    with _saved_llama("float32") as folder:
+        control = attempt(lambda: _load(folder))
+        _write_quantisation(Path(folder) / "config.json")
+        asked = attempt(lambda: _load(folder))
+    model = asked.value
     return Evidence(
         attempt=asked,
-        did_it=difference > 0,
-        effect="the largest change of a logit that the written scaling caused",
+        control=control,
+        did_it=model is not None and _linear_dtypes(model) != ["float32"],
+        effect="whether any linear layer's weights are other than the plain ones",
         measured={
-            "logit_change": difference,
-            "logit_change_when_built_so": (
-                None if built is None else _logit_difference(built, before)
-            ),
-            "factor_in_the_live_frequencies": _live_factor(model, before),
-            "config_now_says": getattr(model.config, key)["factor"],
+            "linear_dtypes": None if model is None else _linear_dtypes(model),
+            "config_still_says": None if model is None else _stated_method(model),
         },
-        stand_in="a tiny random Llama",
+        stand_in=f"{_SAVED_LLAMA}, its config changed",
     )
 
 
-def _scaling_that_builds(key: str) -> tuple[dict[str, Any], Any]:
-    """Return linear scaling as this release spells it, and a model built so (None if none can)."""
-    spellings: list[dict[str, Any]] = [
-        {"rope_type": "linear", "factor": ROPE_FACTOR, "rope_theta": 10000.0},
-        {"type": "linear", "factor": ROPE_FACTOR},
-    ]
-    for scaling in spellings:
-        changes: dict[str, Any] = {key: dict(scaling)}
-        built = attempt(lambda changes=changes: tiny_llama(**changes))  # type: ignore[misc]
-        if not built.raised:
-            return scaling, built.value
-    return spellings[0], None
+def _write_quantisation(config: Path) -> None:
+    stated = json.loads(config.read_text(encoding="utf-8"))
+    stated["quantization_config"] = {"quant_method": UNKNOWN_METHOD, "bits": 4}
+    config.write_text(json.dumps(stated), encoding="utf-8")
+
+
+def _stated_method(model: Any) -> str | None:
+    """Return the method that the loaded model's config names."""
+    stated = getattr(model.config, "quantization_config", None)
+    return dict(stated).get("quant_method") if isinstance(stated, Mapping) else None
 
 
 def _build_and_run(config: Any, implementation: str, device: str) -> str:
@@ -161,22 +157,3 @@ def _linear_dtypes(model: Any) -> list[str]:
     """Return the distinct dtypes of the decoder layers' matrices."""
     named = model.model.layers.named_parameters()
     return sorted({str(p.dtype).removeprefix("torch.") for _, p in named if p.ndim == 2})
-
-
-def _logit_difference(one: Any, other: Any) -> float:
-    import torch
-
-    with torch.inference_mode():
-        ids = random_ids(64)
-        return float((one(ids).logits - other(ids).logits).abs().max())
-
-
-def _live_factor(model: Any, before: Any) -> float:
-    """Return by how much the live rotary frequencies were divided."""
-    return float((_live_frequencies(before) / _live_frequencies(model)).median())
-
-
-def _live_frequencies(model: Any) -> Any:
-    """Return the rotary frequencies; releases up to 4.42 hold them layer by layer alone."""
-    shared = getattr(model.model, "rotary_emb", None)
-    return (shared or model.model.layers[0].self_attn.rotary_emb).inv_freq

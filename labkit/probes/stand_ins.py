@@ -41,6 +41,13 @@ def _llama_shape(positions: int) -> dict[str, Any]:
     }
 
 
+def tiny_mistral(*, positions: int = 256, seed: int = 0, **changes: Any) -> Any:
+    """Return the tiny Llama's shape in an architecture that has attention windows."""
+    library = transformers_library()
+    config = library.MistralConfig(**(_llama_shape(positions) | changes))
+    return _seeded(library.MistralForCausalLM, config, seed=seed)
+
+
 def tiny_gpt2(*, positions: int = 1024, seed: int = 0) -> Any:
     """Return a one-layer GPT-2 with learned positions and random weights."""
     library = transformers_library()
@@ -74,16 +81,31 @@ def random_ids(count: int, *, seed: int = 0) -> torch.Tensor:
     return torch.randint(EOS + 1, VOCABULARY, (1, count), generator=generator)
 
 
-def tiny_tokenizer(*, chat_template: str | None = None, max_length: int | None = None) -> Any:
+def with_token_changed(ids: torch.Tensor, *, at: int) -> torch.Tensor:
+    """Return the ids with one of them replaced by another that is not special."""
+    other = ids.clone()
+    other[0, at] = ids[0, at] % (VOCABULARY - 4) + 3
+    return other
+
+
+def tiny_tokenizer(
+    *,
+    chat_template: str | None = None,
+    max_length: int | None = None,
+    writes_bos: bool = False,
+) -> Any:
     """Return a tokenizer over single characters, with a template only where one is given."""
     from tokenizers import Regex, Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
+    from tokenizers.processors import TemplateProcessing
 
     characters = "\n" + "".join(chr(code) for code in range(32, 127))
     words = ["<pad>", "<s>", "</s>", "<unk>", *characters]
     core = Tokenizer(WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
     core.pre_tokenizer = Split(Regex(r"[\s\S]"), behavior="isolated")
+    if writes_bos:
+        core.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", BOS)])
     options: dict[str, Any] = {} if max_length is None else {"model_max_length": max_length}
     tokenizer = transformers_library().PreTrainedTokenizerFast(
         tokenizer_object=core,

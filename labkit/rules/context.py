@@ -145,7 +145,23 @@ def _budget(spec: ModelSpec, request: Request, facts: RuntimeFacts) -> Found:
     least, limit = request.min_new_tokens, spec.max_position
     if new is not None and whole is None and least is None and (limit is None or new <= limit):
         return None
-    return _budget_reasons(spec, request)
+    return [*_budget_reasons(spec, request), *_default_reasons(request, facts)]
+
+
+def _default_reasons(request: Request, facts: RuntimeFacts) -> Iterator[Reason]:
+    """Yield what becomes of a limit on the whole where only the library limits the new tokens."""
+    whole, rule, fact = request.max_total_tokens, "context.budget", "generation_defaults"
+    if whole is None or request.max_new_tokens is not None:
+        return
+    if facts.generation_defaults is None:
+        question = f"whether a limit of new tokens by default wins over max_total_tokens {whole}"
+        yield unknown(rule, fact, question, hint="set max_new_tokens", max_total_tokens=whole)
+        return
+    default, prompt = facts.generation_defaults.get("max_new_tokens"), request.prompt_tokens
+    if isinstance(default, int) and (prompt is None or prompt + default != whole):
+        message = f"max_total_tokens {whole} loses against {default} new tokens by default"
+        hint = "set max_new_tokens in the request"
+        yield warn(rule, message, hint=hint, max_total_tokens=whole, default_new_tokens=default)
 
 
 def _budget_reasons(spec: ModelSpec, request: Request) -> Iterator[Reason]:

@@ -22,7 +22,8 @@ def _stored(spec: ModelSpec, request: Request, facts: RuntimeFacts) -> Found:
         return None
     if facts.stored_dtype_kept is None:
         question = f"whether a load that names no dtype keeps the stored {spec.dtype}"
-        return (unknown(_RULE, "stored_dtype_kept", question, hint="name the dtype"),)
+        hint = f"set dtype to {spec.dtype} or to auto, or learn the fact stored_dtype_kept"
+        return (unknown(_RULE, "stored_dtype_kept", question, hint=hint),)
     message = (
         f"{spec.name} is stored in {spec.dtype} and no dtype is asked for, so this release "
         f"would compute in {_LIBRARY_DEFAULT}"

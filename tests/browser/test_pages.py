@@ -155,7 +155,7 @@ def test_charts_have_a_text_alternative(browser: Browser, site_url: str, path: s
     assert all(len(name.split()) > 10 for name in names)
 
 
-BOUNDARY = "book/run/02_preservation.html"
+BOUNDARY = "book/chapter/what_the_runtime_decides.html"
 _OPACITIES = "marks => marks.map(m => [m.getAttribute('fill'), Number(m.getAttribute('opacity'))])"
 
 

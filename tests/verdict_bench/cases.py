@@ -88,6 +88,7 @@ _add(PRESERVE, "no_cache")
 _add(PRESERVE, "prefix_cache:share=0.5")
 _add(PRESERVE, "verification:tokens=4,rejected=0")
 _add(PRESERVE, "verification:tokens=3,rejected=2")
+_add(PRESERVE, "assisted:tokens=3,bits=6", needs={"tiny"})
 _add(PRESERVE, "in_company:others=3")
 _add(PRESERVE, "left_padding:pads=8,positions=true,mask=true")
 _add(PRESERVE, "left_padding:pads=8,positions=false,mask=true", truth_where={"learned": CHANGE})
@@ -97,6 +98,8 @@ _add(PRESERVE, "window:size=4096", **_UNWINDOWED)
 _add(PRESERVE, "repeated")
 _add(PRESERVE, "experts_kernel:kernel=batched_mm", needs={"experts"})
 _add(PRESERVE, "expert_capacity:factor=4.0", needs={"experts"})
+# A token goes to two of four experts, so at twice the even share there is room for all of them.
+_add(PRESERVE, "expert_capacity:factor=2.0", needs={"experts"})
 
 for bits in (16, 12, 10, 8, 6, 4, 3):
     _add(CHANGE, f"quantised_weights:bits={bits}", spares={"experts"})
@@ -112,7 +115,8 @@ _add(CHANGE, "stretched_rope:kind=yarn,factor=2.0,original=32", needs={"rope"})
 _add(CHANGE, "stretched_rope:kind=dynamic,factor=2.0,original=32", needs={"rope", "tiny"})
 _add(CHANGE, "left_padding:pads=8,positions=true,mask=false")
 _add(CHANGE, "truncation:keep=0.5")
-_add(CHANGE, "expert_capacity:factor=0.5", needs={"experts"})
+for factor in (1.25, 1.0, 0.5):  # at 1.5 only some of the prompts reach the bound
+    _add(CHANGE, f"expert_capacity:factor={factor}", needs={"experts"})
 _add(CHANGE, "experts_per_token:count=1", needs={"experts"})
 
 

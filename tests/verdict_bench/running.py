@@ -12,7 +12,7 @@ from labkit import models
 from labkit.backends import Backend, Logits
 from labkit.backends.transformers import TransformersBackend
 from labkit.errors import LabError, NotApplicable, NotApplied
-from labkit.experiments.preservation import REFERENCE
+from labkit.experiments._measuring import REFERENCE
 from labkit.harness import Baseline, Lane, Run, compare, follow, greedy
 from labkit.harness.compare import centred_difference
 from labkit.harness.traces import NotFinite

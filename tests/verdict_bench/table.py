@@ -9,10 +9,10 @@ from typing import Any
 
 from labkit.harness import judge
 from labkit.harness.compare import significant
-from labkit.harness.staying import judge_slope, judge_staying
 from labkit.harness.verdict import DIFFERENT, PRESERVING, UNDETERMINED
 from verdict_bench.cases import CHANGE, DEFECT, PRESERVE
 from verdict_bench.criteria import CRITERIA, ask
+from verdict_bench.readings import judge_slope, judge_staying
 from verdict_bench.running import PRECISIONS, Record
 
 SLOPE = "slope"

@@ -22,7 +22,8 @@ LLAMA_LIKE = Family(
 # The KV heads have a class default of their own, so a missing key leaves them open.
 KV_HEADS_STATED = Family(
     model_types=(
-        "mistral", "mixtral", "starcoder2", "phimoe", "phi4_multimodal", "stablelm", "smollm3",
+        "mistral", "mixtral", "starcoder2", "phimoe", "phi4_multimodal", "stablelm",
+        "stablelm_epoch", "smollm3", "emu3",
         "ernie4_5_moe", "bitnet", "chameleon", "mllama", "glm4_moe", "qwen3_moe", "exaone4",
         "glm4v", "glm4v_moe", "qwen3_vl_moe", "qwen3_omni_moe", "qwen3_omni_moe_thinker",
         "exaone_moe", "granite_swa", "deepseek_ocr2",

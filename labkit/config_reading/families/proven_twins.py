@@ -11,7 +11,7 @@ from labkit.config_reading.family import Family
 STATED = Family(
     model_types=(
         "beam", "cohere_compass", "flint", "kolibri1", "laguna", "lara_mini", "lfm3",
-        "minimax_m3_vl", "zaya",
+        "minimax_m3_vl", "moshi", "zaya",
     ),
     positions="rope",
     missing_head_dim="open",

@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from labkit.harness.verdict import (
     DIFFERENT,
-    EQUAL_PARTS,
     PRESERVING,
     UNDETERMINED,
     Interval,
     Lane,
-    growth,
+    judge,
     over_prompts,
     slope,
 )
@@ -44,11 +43,6 @@ def _within_rounding(lane: Lane) -> bool:
     )
 
 
-def judge_growth(coarse: Lane, fine: Lane) -> str:
-    """Return the verdict: does more stay than shrinks?"""
-    return _side(growth(coarse, fine), of=EQUAL_PARTS)
-
-
 def remainder(fine: Lane, exact: Mapping[str, Sequence[float]]) -> Interval | None:
     """Return what is left of an option in float64, in units of the fine lane's own rounding.
 
@@ -67,20 +61,17 @@ def remainder(fine: Lane, exact: Mapping[str, Sequence[float]]) -> Interval | No
 
 def judge_remainder(fine: Lane, exact: Mapping[str, Sequence[float]]) -> str:
     """Return the verdict: is what is left in float64 more than float32's own rounding?"""
-    return _side(remainder(fine, exact), of=1.0)
+    found = remainder(fine, exact)
+    if found is None or found.low is None or found.high is None:
+        return UNDETERMINED
+    if found.low <= 1.0 <= found.high:
+        return UNDETERMINED
+    return PRESERVING if found.high < 1.0 else DIFFERENT
 
 
 def judge_staying(coarse: Lane, fine: Lane, exact: Mapping[str, Sequence[float]]) -> str:
-    """Return the verdict by the remainder, or by the growth where float64 gave none.
+    """Return the verdict by the remainder, or the lab's own where float64 gave none.
 
     Some kernels do not exist in float64, and some parts of a stack overflow in it.
     """
-    return judge_remainder(fine, exact) if exact else judge_growth(coarse, fine)
-
-
-def _side(found: Interval | None, *, of: float) -> str:
-    if found is None or found.low is None or found.high is None:
-        return UNDETERMINED
-    if found.low <= of <= found.high:
-        return UNDETERMINED
-    return PRESERVING if found.high < of else DIFFERENT
+    return judge_remainder(fine, exact) if exact else judge([coarse, fine]).verdict

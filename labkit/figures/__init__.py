@@ -1,0 +1,5 @@
+"""The live figures of the book: each module makes one from a run's results.
+
+A page asks for one by its module's name, with the directive of `labkit.sphinx_figures`. A module
+offers `render`, from the results to HTML; a new one edits nothing else.
+"""

@@ -1,0 +1,15 @@
+"""The preservation table of the same weights on llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from labkit import charts
+from labkit.figures._benchmark import table_html
+from labkit.figures._stacks import stored_section
+
+
+def render(results: Mapping[str, Any]) -> str:
+    """Return the table; it is the same for every run."""
+    return table_html(charts.preservation_table(stored_section("another_stack.json")))

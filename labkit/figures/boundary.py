@@ -1,0 +1,14 @@
+"""Every run as one mark, and the options beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from labkit import charts
+from labkit.sphinx_vega import chart_html
+
+
+def render(results: Mapping[str, Any]) -> str:
+    """Return the figure of the boundary."""
+    return chart_html(charts.as_stored(charts.boundary(results["preservation"])))
