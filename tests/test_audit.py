@@ -204,6 +204,6 @@ def test_a_line_of_the_outputs_that_is_no_object_is_refused(tmp_path: Path) -> N
             ask(folder)
 
         assert str(refusal.value) == (
-            "Outputs must be lines of JSON; got outputs.jsonl: "
+            f"Outputs must be lines of JSON; got path={folder}/replay/outputs.jsonl: "
             "line 2 is of type list, not an object."
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.errors import ResultsError
-from labkit.files import parse_json_strict
+from labkit.files import parse_json_strict, shown
 from labkit.record import REPLAY_FOLDER, RunRecord, check_artefacts, folder_of, read_record
 from labkit.results import SECTIONS, empty_results, read_results
 
@@ -75,11 +75,16 @@ def _outputs(path: Path) -> tuple[Mapping[str, Any], ...]:
         lines = text.split("\n") if text else []
         return tuple(_output(line, number) for number, line in enumerate(lines, 1))
     except (OSError, ValueError) as error:
-        raise ResultsError(f"Outputs must be lines of JSON; got {path.name}: {error}.") from error
+        raise ResultsError(
+            f"Outputs must be lines of JSON; got path={shown(path)}: {error}."
+        ) from error
 
 
 def _output(line: str, number: int) -> Mapping[str, Any]:
-    stored = parse_json_strict(line)
+    try:
+        stored = parse_json_strict(line)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from error
     if not isinstance(stored, dict):
         raise ValueError(f"line {number} is of type {type(stored).__name__}, not an object")
     return stored

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ import pandas as pd
 from labkit.charts.numbers import numbers_of
 from labkit.charts.style import Section, significant
 from labkit.errors import ResultsError
+from labkit.files import load_json_strict
 
 NOT_MEASURED = "not measured here"
 NO_DIVERGENCE = "no divergence"
@@ -47,13 +47,14 @@ def load_reference(path: str | os.PathLike[str]) -> tuple[SourceFigure, ...]:
     Raises:
         ResultsError: If the file cannot be read, or an entry is malformed.
     """
+    remedy = "Restore it from the repository."
+    stored = load_json_strict(Path(path), what="a reference file", remedy=remedy)
     try:
-        figures = json.loads(Path(path).read_text(encoding="utf-8"))["figures"]
-        return tuple(SourceFigure(**figure) for figure in figures)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return tuple(SourceFigure(**figure) for figure in stored["figures"])
+    except (KeyError, TypeError) as error:
         raise ResultsError(
             'a reference file must hold {"figures": [{key, what, value, …}]}; '
-            f"got {path!s}: {error}. Restore it from the repository."
+            f"got {path!s}: {error}. {remedy}"
         ) from error
 
 

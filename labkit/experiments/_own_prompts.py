@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from labkit.errors import PromptError
 from labkit.experiments._passages import Passage
+from labkit.files import parse_json_strict
 
 SHAPE = '{"text": "…"}, with a "name" where it should keep one'
 
@@ -27,7 +27,8 @@ def read_prompts(path: str | Path) -> list[Passage]:
     """
     file = Path(path)
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        # JSON allows separators inside a text at which splitlines would cut.
+        lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8"
         raise PromptError(f"prompts must be a readable file; {file.name}: {reason}.") from problem
@@ -46,9 +47,11 @@ def _filled(lines: list[str]) -> list[tuple[int, str]]:
 
 def _read(line: str, *, where: str, number: int) -> Passage:
     try:
-        stored: Any = json.loads(line)
+        stored: Any = parse_json_strict(line)
     except ValueError as problem:
-        raise PromptError(f"each prompt is one JSON object, {SHAPE}; {where} is not.") from problem
+        raise PromptError(
+            f"each prompt is one JSON object, {SHAPE}; {where} is not: {problem}."
+        ) from problem
     if not isinstance(stored, dict) or (unknown := stored.keys() - {"text", "name"}):
         what = f"has {', '.join(sorted(unknown))}" if isinstance(stored, dict) else "is no object"
         raise PromptError(f"each prompt is one JSON object, {SHAPE}; {where} {what}.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from labkit.errors import ResultsError
 from labkit.experiments._release_environment import LIBRARY, release_order
-from labkit.files import dump_json, shown, write_atomically
+from labkit.files import dump_json, parse_json_strict, shown, write_atomically
 from labkit.schemas import first_fault
 
 MATRIX_VERSION = 1
@@ -148,7 +148,7 @@ def _check_schema(matrix: Mapping[str, Any], *, source: str) -> None:
 
 def _read(file: Path, *, what: str) -> dict[str, Any]:
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = parse_json_strict(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ResultsError(
             f"{what} must exist; got path={shown(file)}. Make it with `labkit fallbacks --matrix`."

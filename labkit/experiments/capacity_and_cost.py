@@ -6,7 +6,6 @@ the section is the same on every machine.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,7 @@ from labkit.errors import EvidenceError
 from labkit.evidence import Design, Rung, Trials, effective_context
 from labkit.experiments._section import as_profile, run_section
 from labkit.experiments.fingerprints import read_specs
-from labkit.files import data_file
+from labkit.files import data_file, load_json_strict
 from labkit.planning import (
     Pool,
     equal_length_bound,
@@ -145,14 +144,14 @@ def _growth(spec: ModelSpec, pool: Pool) -> list[dict[str, Any]]:
 
 def _evidence(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the brackets and the rungs of the source's long-context chapters."""
+    remedy = "Restore it from the repository."
+    cases = load_json_strict(path, what=path.name, error=EvidenceError, remedy=remedy)
     try:
-        cases = json.loads(path.read_text(encoding="utf-8"))
         contexts = [_context_row(case) for case in cases["contexts"]]
         return contexts, [_comparison_row(case) for case in cases["comparisons"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise EvidenceError(
-            f"{path.name} must hold contexts and comparisons; got {error!r}. "
-            "Restore it from the repository."
+            f"{path.name} must hold contexts and comparisons; got {error!r}. {remedy}"
         ) from error
 
 

@@ -8,7 +8,6 @@ rounding where some inputs that round to the printed ones would give it; otherwi
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from labkit.errors import PlanningError
+from labkit.files import load_json_strict
 from labkit.planning.formulas import apply_formula
 from labkit.planning.quantity import Quantity, number
 from labkit.planning.units import parse_unit
@@ -129,10 +129,10 @@ def load_printed(path: Path) -> tuple[PrintedFigure, ...]:
     Raises:
         PlanningError: If it cannot be read, an entry is malformed, or two have one key.
     """
+    stored = load_json_strict(path, what="Printed figures", error=PlanningError)
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["figures"]
-        figures = tuple(_figure(row) for row in rows)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        figures = tuple(_figure(row) for row in stored["figures"])
+    except (KeyError, TypeError, AttributeError) as error:
         known = ", ".join(field.name for field in fields(PrintedFigure))
         raise PlanningError(
             f'Printed figures must be {{"figures": [{{{known}}}]}}; got {path.name}: {error}.'
