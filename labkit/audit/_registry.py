@@ -10,7 +10,8 @@ from labkit.audit.evidence import RunEvidence
 
 Answer = Literal["holds", "does not hold", "missing", "not evaluated"]
 Stage = Literal["identity", "execution", "decoding", "scoring", "release"]
-Look = Callable[[RunEvidence], tuple[Answer, str]]
+Found = tuple[Answer, str]
+Look = Callable[[RunEvidence], Found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,11 @@ class Check:
         return Finding(
             name=self.name, stage=self.stage, asks=self.asks, answer="not evaluated", found=why
         )
+
+
+def judged(holds: bool, found: str) -> Found:
+    """Return whether something holds, with what was looked at."""
+    return ("holds" if holds else "does not hold"), found
 
 
 CHECKS: dict[str, Check] = {}

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from labkit.audit._registry import Answer, check
+from labkit.audit._registry import Found, check, judged
 from labkit.audit.evidence import RunEvidence
 from labkit.record import STAGES, Stated
-
-Found = tuple[Answer, str]
 
 
 def _recorded(
@@ -29,10 +27,6 @@ def _recorded(
     if lacks:
         return "missing", f"not {how}: {', '.join(lacks)}"
     return "holds", f"{how}: {', '.join(names)}"
-
-
-def _judged(holds: bool, found: str) -> Found:
-    return ("holds" if holds else "does not hold"), found
 
 
 @check(stage="identity")
@@ -122,7 +116,7 @@ def nothing_changed_on_the_way(run: RunEvidence) -> Found:
     if not compared:
         return "not evaluated", "no field of execution is on file at two stages"
     changed = [f"{name}: {', '.join(_stages(it))}" for name, it in compared if it.is_changed]
-    return _judged(not changed, "; ".join(changed) or f"{len(compared)} fields, none changed")
+    return judged(not changed, "; ".join(changed) or f"{len(compared)} fields, none changed")
 
 
 def _stages(stated: Stated) -> list[str]:
@@ -156,7 +150,7 @@ def items(run: RunEvidence) -> Found:
 @check(stage="release")
 def ended_well(run: RunEvidence) -> Found:
     """The record was made before the run and says that it finished."""
-    return _judged(run.record.status == "finished", f"status={run.record.status!r}")
+    return judged(run.record.status == "finished", f"status={run.record.status!r}")
 
 
 @check(stage="release")
@@ -166,7 +160,7 @@ def from_a_commit(run: RunEvidence) -> Found:
     if harness is None:
         return "missing", "not recorded: evaluation.harness"
     clean = isinstance(harness, dict) and harness.get("dirty") is False
-    return _judged(clean, f"harness={harness!r}")
+    return judged(clean, f"harness={harness!r}")
 
 
 @check(stage="release")
@@ -175,7 +169,7 @@ def files_are_its_own(run: RunEvidence) -> Found:
     if not run.record.artefacts:
         return "missing", "the record vouches for no file"
     found = "; ".join(run.file_faults) or f"{len(run.record.artefacts)} files as recorded"
-    return _judged(not run.file_faults, found)
+    return judged(not run.file_faults, found)
 
 
 @check(stage="release")

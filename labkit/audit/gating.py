@@ -6,19 +6,13 @@ be looked at does not pass. A gate of your own is a function with `@gate`, and a
 
 from __future__ import annotations
 
-from labkit.audit._registry import Answer, gate
+from labkit.audit._registry import Found, gate, judged
 from labkit.audit.evidence import RunEvidence
 from labkit.record import PRESERVING
-
-Found = tuple[Answer, str]
 
 # What a gate compares: asked for and seen must be one value.
 _OF_RUNTIME = ("execution.dtype", "execution.steps")
 _OF_TOKENIZER = ("identity.tokenizer", "identity.chat_template", "substrate.transformers")
-
-
-def _judged(holds: bool, found: str) -> Found:
-    return ("holds" if holds else "does not hold"), found
 
 
 @gate(number=1)
@@ -27,7 +21,7 @@ def required_artefact(run: RunEvidence) -> Found:
     if run.results_fault:
         return "does not hold", run.results_fault
     rows = sum(1 for _ in run.rows())
-    return _judged(rows + len(run.outputs) > 0, f"{rows} rows and {len(run.outputs)} outputs")
+    return judged(rows + len(run.outputs) > 0, f"{rows} rows and {len(run.outputs)} outputs")
 
 
 @gate(number=2)
@@ -54,7 +48,7 @@ def device_and_process(run: RunEvidence) -> Found:
     if stated.requested is None:
         return "not evaluated", f"no device was asked for; seen {stated.observed}"
     found = f"asked for {stated.requested}, seen {stated.observed}"
-    return _judged(stated.requested == stated.observed, found)
+    return judged(stated.requested == stated.observed, found)
 
 
 @gate(number=4)
@@ -66,7 +60,7 @@ def checkpoint_identity(run: RunEvidence) -> Found:
     if recorded is None:
         return "not evaluated", "identity.checkpoint was not recorded"
     said = (run.results["run"].get("model") or {}).get("digest")
-    return _judged(said == recorded, f"record has {recorded}, results have {said}")
+    return judged(said == recorded, f"record has {recorded}, results have {said}")
 
 
 @gate(number=5)
@@ -76,7 +70,7 @@ def runtime_matches(run: RunEvidence) -> Found:
     if lacks := [name for name in names if run.record.stated(name).observed is None]:
         return "not evaluated", f"not observed: {', '.join(lacks)}"
     changed = [c.field for c in run.record.changes if c.field in names]
-    return _judged(not changed, f"changed on the way: {', '.join(changed) or 'nothing'}")
+    return judged(not changed, f"changed on the way: {', '.join(changed) or 'nothing'}")
 
 
 @gate(number=6)
