@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 # Not llamacpp, which would make everybody compile it.
-LOCKED_EXTRAS = ("book", "dev")
+LOCKED_EXTRAS = ("book", "dev", "exports")
 ENVIRONMENT = ROOT / "environment.yml"
 
 # torch pins these exactly in its own metadata, and only its CUDA builds want them: naming them

@@ -15,7 +15,7 @@ from support import ROOT
 from labkit import charts, sphinx_figures
 from labkit.charts.behind import tables_behind
 from labkit.errors import LabError
-from labkit.figures._stacks import stored_section
+from labkit.figures._stored import stored_section
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:
 
 def test_the_page_on_another_stack_says_what_was_measured() -> None:
     """The stored runs hold what the page says: plain files round, 8 and 16 bits stay."""
-    stacks = {row["knob"]: row for row in stored_section("another_stack.json")["rows"]}
+    stacks = {row["knob"]: row for row in stored_section("stacks", "another_stack.json")["rows"]}
     plain, flash, published, both = (
         stacks[f"another_stack_{name}"]
         for name in ("plain_False", "plain_True", "published_False", "published_True")
