@@ -1,7 +1,8 @@
 """The directive that puts a live figure on a page: `{live-figure} boundary`.
 
 A figure is made while the book is built, from the results of the run that the book shows. One that
-needs a script of its own names it in `data-script`; only pages with such a figure load it.
+needs a script of its own names it in `data-script`; only pages with such a figure load it. One that
+needs further files has a `write_files`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ class LiveFigure(SphinxDirective):
         self.env.note_dependency(str(stage / RESULTS_NAME))
         try:
             html = render(self.arguments[0], stage=stage)
+            if write_files := getattr(figure_named(self.arguments[0]), "write_files", None):
+                static = Path(self.env.app.outdir) / "_static"
+                static.mkdir(parents=True, exist_ok=True)
+                write_files(static)
         except LabError as problem:
             raise self.error(str(problem)) from problem
         return [nodes.raw("", html, format="html")]

@@ -14,7 +14,7 @@ from labkit.cli._common import (
     progress_bar,
     say,
 )
-from labkit.errors import EXIT_HOLDS
+from labkit.errors import EXIT_HOLDS, LabError
 
 
 def add_to(subparsers: Subparsers) -> None:
@@ -84,8 +84,22 @@ def _build(run_dir: Path, *, into: Path | None = None) -> Path:
 
     root = copy_source(into.resolve()) if into else None
     stage_run(run_dir, root=root)
+    _get_playground()
     say("book: building")
     return build_book(root=root)
+
+
+def _get_playground() -> None:
+    """Fetch the playground's Python if need be; the book builds without it too."""
+    from labkit.pyodide import fetch_archive, find_archive
+
+    if find_archive():
+        return
+    say("book: fetching Python for the admission playground, once")
+    try:
+        fetch_archive()
+    except LabError as error:
+        say(f"warning: the playground of the book will not decide. {error}")
 
 
 def _report(result: dict[str, object], *, as_json: bool) -> None:
