@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import typing
 from pathlib import Path
@@ -353,6 +354,8 @@ specs = st.builds(
     ModelSpec,
     name=st.just("x"),
     max_position=maybe_count,
+    hidden_size=maybe_count,
+    num_attention_heads=maybe_count,
     head_dim=maybe_count,
     kv_bytes_per_token=maybe_count,
     num_experts=maybe_count,
@@ -371,16 +374,43 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=2000, deadline=None)
-@given(spec=specs, request_=generated(Request), facts=generated(RuntimeFacts))
-def test_admit_is_total(spec: ModelSpec, request_: Request, facts: RuntimeFacts) -> None:
-    """Whatever is asked of whatever model, admit answers, and in terms that JSON can hold."""
-    decision = admit(spec, request_, facts)
-    text = json.dumps(decision.to_json(), allow_nan=False)
+# Every model is put together with every request and every set of facts of its example: generating
+# them is what takes the time, and deciding is cheap.
+asked = {
+    "models": st.lists(specs, min_size=1, max_size=4),
+    "requests": st.lists(generated(Request), min_size=1, max_size=4),
+    "known": st.lists(generated(RuntimeFacts), min_size=1, max_size=4),
+}
 
-    assert {reason.rule for reason in decision.reasons} <= {rule.id for rule in RULES}
-    assert json.loads(text)["outcome"] == decision.outcome
-    assert admit(spec, request_, facts) == decision
+
+def decide_all(models: list[ModelSpec], requests: list[Request], known: list[RuntimeFacts]) -> None:
+    """Decide each request of each model under all the facts, and hold what every decision keeps."""
+    for spec, request, facts in itertools.product(models, requests, known):
+        decision = admit(spec, request, facts)
+        text = json.dumps(decision.to_json(), allow_nan=False)
+
+        assert {reason.rule for reason in decision.reasons} <= {rule.id for rule in RULES}
+        assert json.loads(text)["outcome"] == decision.outcome
+        assert admit(spec, request, facts) == decision
+
+
+@settings(max_examples=80, deadline=None)
+@given(**asked)
+def test_admit_is_total(
+    models: list[ModelSpec], requests: list[Request], known: list[RuntimeFacts]
+) -> None:
+    """Whatever is asked of whatever model, admit answers, and in terms that JSON can hold."""
+    decide_all(models, requests, known)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(**asked)
+def test_admit_is_total_at_length(
+    models: list[ModelSpec], requests: list[Request], known: list[RuntimeFacts]
+) -> None:
+    """The same of thousands of models, requests and facts."""
+    decide_all(models, requests, known)
 
 
 @settings(max_examples=300, deadline=None)

@@ -62,7 +62,9 @@ def test_padding_side_is_seen_in_a_padded_batch(side: str) -> None:
 def test_facts_of_a_small_llama() -> None:
     """Everything learned is a fact that admission knows, marked as measured; the rest unknown."""
     template = next(c["template"] for c in read_cases("chat_templates.json"))
-    learned = learn_facts(tiny_tokenizer(chat_template=template), tiny_llama(), compile_here=False)
+    learned = learn_facts(
+        tiny_llama(), tokenizer=tiny_tokenizer(chat_template=template), compile_here=False
+    )
     facts, names = learned.facts, {field.name for field in dataclasses.fields(RuntimeFacts)}
 
     assert {finding.name for finding in learned.findings} <= names
@@ -75,6 +77,7 @@ def test_facts_of_a_small_llama() -> None:
     assert (facts.device_kind, facts.system_role) == ("cpu", "accepted")
     assert facts.attention_implementations == ("eager", "sdpa")
     assert (facts.positions_from_mask, facts.right_padding_correct) == (True, False)
+    assert (facts.head_size_kept, facts.default_cache_dtype) == (True, "auto")
     assert facts.compile_available is None
     assert all(row["how"].startswith("measured: ") for row in learned.to_json()["rows"])
 

@@ -13,9 +13,13 @@ from support import read_cases
 from labkit.admission import RuntimeFacts
 from labkit.cli import main
 from labkit.errors import RequestError
+from labkit.experiments import facts as facts_of_the_shell
 from labkit.facts import Finding, LearnedFacts, check_facts, learn_facts
 from labkit.facts import _capabilities as capabilities
+from labkit.facts import _runtime as runtime
+from labkit.facts._template import learn_template
 from labkit.facts._twin import Twin, twin_of
+from labkit.probes._subjects import cached_keys
 from labkit.probes.stand_ins import tiny_llama, tiny_tokenizer
 
 # Two values of each fact, of which one is declared and the other found.
@@ -25,6 +29,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
     "device_memory_bytes": (80_000_000_000, 12_000_000_000),
     "attention_implementations": (("eager", "sdpa", "flash_attention_2"), ("eager", "sdpa")),
     "softcap_implementations": (("eager",), ("eager", "flex_attention")),
+    "default_cache_dtype": ("float16", "auto"),
     "default_attention": ("flash_attention_2", "sdpa"),
     "quantization_backends": (("gptq",), ()),
     "default_padding_side": ("left", "right"),
@@ -57,7 +62,7 @@ def learned() -> LearnedFacts:
     config = Gemma2Config(vocab_size=100, sliding_window=8, **shape, **heads)
     template = next(c["template"] for c in read_cases("chat_templates.json"))
     tokenizer = tiny_tokenizer(chat_template=template)
-    return learn_facts(tokenizer, Gemma2ForCausalLM(config), compile_here=False)
+    return learn_facts(Gemma2ForCausalLM(config), tokenizer=tokenizer, compile_here=False)
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -94,10 +99,37 @@ def test_a_difference_carries_its_numbers() -> None:
     found = learned_as(device_memory_bytes=1000)
     texts = [
         check_facts(RuntimeFacts(device_memory_bytes=declared), found)[0].difference
-        for declared in (2000, 1050, 10)
+        for declared in (2000, 1050, 10, -1)
     ]
 
-    assert texts == ["declared 2000 bytes, 1000 are free", "", ""]
+    assert texts == [
+        "declared 2000 bytes, 1000 are free",
+        "",
+        "",
+        "declared -1 bytes, 1000 are free",
+    ]
+
+
+def test_a_capability_that_the_device_cannot_have_contradicts() -> None:
+    """A compute capability is CUDA's: declared of a CPU it is wrong, of an unknown device open."""
+    declared = RuntimeFacts(compute_capability=(9, 0))
+    ((on_cpu,), (anywhere,)) = (
+        check_facts(declared, found) for found in (learned_as(device_kind="cpu"), learned_as())
+    )
+
+    assert (on_cpu.verdict, anywhere.verdict) == ("contradicts", "unchecked")
+    assert on_cpu.difference == "declared (9, 0), a cpu device has none"
+
+
+def test_a_template_that_is_not_there_is_why_nothing_is_checked() -> None:
+    """Facts of a template, declared of a tokenizer without one, are open for that reason."""
+    findings = tuple(learn_template(tiny_tokenizer()))
+    known = {f.name: f.value for f in findings if f.value is not None}
+    learned = dataclasses.replace(learned_as(**known), findings=findings)
+    (checked,) = check_facts(RuntimeFacts(template_clock=False), learned)
+
+    assert checked.verdict == "unchecked"
+    assert checked.how == "not tried: the tokenizer carries no chat template"
 
 
 def test_what_cannot_be_tried_is_unchecked() -> None:
@@ -134,23 +166,43 @@ def test_a_fact_without_provenance_was_typed() -> None:
         RuntimeFacts.from_json({"provenance": {"template_clock": "measurement: by eye"}})
 
 
-def test_the_check_runs_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file with a wrong capability ends with status 1 and its name; what was learned with 0."""
-    right, wrong = tmp_path / "right.json", tmp_path / "wrong.json"
+def shell_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[Any]]:
+    """Write what this machine shows, declare two capabilities wrong, and check them."""
+    right, wrong = folder / "right.json", folder / "wrong.json"
     assert main(["facts", "--device", "cpu", "--no-compile", "--out", str(right)]) == 0
     facts = json.loads(right.read_text())
     facts |= {"sinks_supported": True, "attention_implementations": ["eager", "no_such_kernel"]}
     wrong.write_text(json.dumps({n: v for n, v in facts.items() if not n.startswith("fast")}))
     capsys.readouterr()
     status = main(["facts", "--device", "cpu", "--no-compile", "--check", str(wrong), "--json"])
-    rows = json.loads(capsys.readouterr().out)
+    return status, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(False, id="learned-once"),
+        pytest.param(True, id="learned-anew", marks=pytest.mark.slow),
+    ],
+)
+def test_the_check_runs_from_the_shell(
+    again: bool,
+    learned: LearnedFacts,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file with a wrong capability ends with status 1 and its name; what was learned with 0."""
+    if not again:
+        monkeypatch.setattr(facts_of_the_shell, "learn", lambda **_: learned)
+    status, rows = shell_check(tmp_path, capsys)
+
+    wrong = {r["fact"]: r["difference"] for r in rows if r["verdict"] == "contradicts"}
 
     assert status == 1
-    assert {r["fact"]: r["difference"] for r in rows if r["verdict"] == "contradicts"} == {
-        "sinks_supported": "declared True, found False",
-        "attention_implementations": "no_such_kernel declared and not found, "
-        "sdpa found and not declared",
-    }
+    assert wrong.keys() == {"sinks_supported", "attention_implementations"}
+    assert wrong["sinks_supported"] == "declared True, found False"
+    assert wrong["attention_implementations"].startswith("no_such_kernel declared and not found")
 
 
 def test_a_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,6 +221,38 @@ def mistral_twin() -> Twin:
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
     return twin_of(MistralForCausalLM(MistralConfig(vocab_size=100, **shape, **heads)))
+
+
+def test_every_registered_attention_is_tried() -> None:
+    """What the library registers is tried by name, but for the kernels of a paged cache."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    plain = {name for name in ALL_ATTENTION_FUNCTIONS if "|" not in name}
+    known = runtime.known_attention()
+
+    assert known[:2] == ["eager", "sdpa"]
+    assert set(known) == {"eager", *plain}
+    assert set(runtime.SLOW_IMPLEMENTATIONS) < plain
+
+
+def test_a_head_size_that_is_not_read_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the stated size does not reach the cache, the fact is no."""
+    twin, build = mistral_twin(), Twin.build
+    assert runtime._keeps_head_size(twin, "cpu") is True
+
+    monkeypatch.setattr(
+        Twin, "build", lambda self, head_dim=None, **changes: build(self, **changes)
+    )
+    assert runtime._keeps_head_size(twin, "cpu") is False
+
+
+def test_the_type_of_a_cache_is_read_from_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that follows the computing type is `auto`; one that does not has a name."""
+    twin = mistral_twin()
+    assert runtime._default_cache_dtype(twin, "cpu") == "auto"
+
+    monkeypatch.setattr(runtime, "cached_keys", lambda cache: cached_keys(cache).half())
+    assert runtime._default_cache_dtype(twin, "cpu") == "float16"
 
 
 def test_an_imposed_window_is_proven_by_its_effect() -> None:

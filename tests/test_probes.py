@@ -221,6 +221,7 @@ def test_probe_on_stand_ins(case: dict[str, Any]) -> None:
     assert json.loads(json.dumps(first.to_json(), allow_nan=False)) == first.to_json()
 
 
+@pytest.mark.slow
 def test_static_cache_with_the_compiler_hidden() -> None:
     """On a CPU the static cache does not need the compiler; on the forced path it does."""
     plain, forced = run_probes(

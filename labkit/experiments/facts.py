@@ -51,9 +51,9 @@ def learn(
     if model is not None:
         loaded = models.load(model, device=place, revision=revision, say=say)
     return learn_facts(
-        loaded and loaded.tokenizer,
         loaded and loaded.model,
-        device=place,
+        place,
+        tokenizer=loaded and loaded.tokenizer,
         thorough=thorough or _SLOW_ATTENTION in named,
         compile_here=compile_here,
         attention=named,

@@ -67,12 +67,15 @@ def check_facts(declared: RuntimeFacts, learned: LearnedFacts) -> tuple[Checked,
     checked = []
     for name in names:
         ours, theirs = getattr(declared, name), getattr(learned.facts, name)
-        difference = "" if theirs is None else _difference(name, ours, theirs)
-        verdict: Verdict = "contradicts" if difference else "agrees"
+        if theirs is None:
+            difference = _of_what_is_not_there(name, ours, kind=learned.facts.device_kind)
+        else:
+            difference = _difference(name, ours, theirs)
+        verdict: Verdict = "unchecked" if theirs is None else "agrees"
         checked.append(
             Checked(
                 fact=name,
-                verdict="unchecked" if theirs is None else verdict,
+                verdict="contradicts" if difference else verdict,
                 declared=ours,
                 measured=theirs,
                 provenance=declared.provenance.get(name, "typed"),
@@ -83,13 +86,20 @@ def check_facts(declared: RuntimeFacts, learned: LearnedFacts) -> tuple[Checked,
     return tuple(checked)
 
 
+def _of_what_is_not_there(name: str, declared: Any, *, kind: str | None) -> str:
+    """Return what is wrong with a fact that nothing was found for, or ""."""
+    if name == "compute_capability" and kind not in (None, "cuda"):
+        return f"declared {declared!r}, a {kind} device has none"
+    return ""
+
+
 def _difference(name: str, declared: Any, measured: Any) -> str:
     """Return what differs, or "" for nothing."""
     if name == "device_memory_bytes":
-        enough = declared <= measured * MEMORY_SLACK
+        enough = 0 <= declared <= measured * MEMORY_SLACK
         return "" if enough else f"declared {declared} bytes, {measured} are free"
     if name == "compute_capability":
-        return _plain(declared, measured)
+        return _plain(declared, measured)  # two numbers, not two names
     if isinstance(declared, Mapping):
         return _of_mappings(declared, measured)
     if isinstance(declared, tuple):

@@ -59,7 +59,8 @@ def learn_device(device: str, *, compile_here: bool = True) -> list[Finding]:
 
 def _learn_capability(device: str, kind: str) -> list[Finding]:
     if kind != "cuda":
-        return []
+        how = "not tried: only a CUDA device has one"
+        return [Finding(name="compute_capability", value=None, how=how)]
     torch = torch_library()
     return [
         find(

@@ -14,7 +14,6 @@ from labkit.facts._runtime import learn_runtime
 from labkit.facts._template import learn_template
 
 _NOT_TRIED = {
-    "compute_capability": "not tried: only a CUDA device has one",
     "compile_available": "not tried: compiling was left out",
     "softcap_implementations": "not tried: this architecture has no soft-cap",
     "window_supported": "not tried: this architecture has no window of its own",
@@ -60,10 +59,10 @@ def _not_tried(name: str) -> str:
 
 
 def learn_facts(
-    tokenizer: Any = None,
     model: Any = None,
-    *,
     device: str = "cpu",
+    *,
+    tokenizer: Any = None,
     thorough: bool = False,
     compile_here: bool = True,
     attention: Sequence[str] = (),
@@ -71,9 +70,9 @@ def learn_facts(
     """Learn the facts of a runtime by trying it, each with how it was learned.
 
     Args:
-        tokenizer: A tokenizer; without one its facts stay unknown.
         model: A causal language model; without one a tiny Llama stands for the architecture.
         device: Where to run and time, as torch spells it.
+        tokenizer: Its tokenizer, with the chat template; without one its facts stay unknown.
         thorough: Whether to try what takes more than ten seconds as well (FlexAttention).
         compile_here: Whether to compile a small function, which takes some seconds.
         attention: Further names of attention implementations to try.
@@ -97,8 +96,6 @@ def learn_facts(
     )
 
 
-def derive_facts(
-    tokenizer: Any = None, model: Any = None, device: str = "cpu", **options: Any
-) -> RuntimeFacts:
+def derive_facts(model: Any = None, device: str = "cpu", **options: Any) -> RuntimeFacts:
     """Return the facts alone; `learn_facts` has the options and keeps the evidence beside them."""
-    return learn_facts(tokenizer, model, device=device, **options).facts
+    return learn_facts(model, device, **options).facts

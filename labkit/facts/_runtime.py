@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,11 +18,12 @@ from labkit.facts._twin import (
     twin_of,
 )
 from labkit.probes import Attempt, ProbeContext, attempt, run_probe
+from labkit.probes._subjects import cache_of, cached_keys
 from labkit.probes.libraries import torch_library, transformers_library
 from labkit.probes.stand_ins import PAD, random_ids
 
-QUICK_IMPLEMENTATIONS = ("eager", "sdpa", "flash_attention_2")
 SLOW_IMPLEMENTATIONS = ("flex_attention",)  # it compiles itself, some fifteen seconds on a CPU
+_COMPUTED = ("float32", "bfloat16")
 _SAMPLING = (
     "do_sample",
     "temperature",
@@ -49,7 +51,7 @@ def learn_runtime(
         attention: Further names of attention implementations to try.
     """
     twin = twin_of(model)
-    names = QUICK_IMPLEMENTATIONS + (SLOW_IMPLEMENTATIONS if thorough else ())
+    names = [n for n in known_attention() if thorough or n not in SLOW_IMPLEMENTATIONS]
     tried = {n: run_attention(twin, n, device) for n in dict.fromkeys([*names, *attention])}
     ran = [name for name, run in tried.items() if not run.raised]
     return [
@@ -64,12 +66,23 @@ def learn_runtime(
             how=f"built {twin.of} without naming one",
         ),
         *_learn_softcap(twin, ran),
+        *_learn_shape(twin, device),
         *_learn_window(twin, device),
         *_learn_padding(twin, device),
         *(_learn_by_probe(name, device) for name in _BY_PROBE),
         *learn_capabilities(twin, device),
         *_learn_generation(model),
     ]
+
+
+def known_attention() -> list[str]:
+    """Return the implementations that this release registers, eager among them.
+
+    Those of a paged cache are left out: they run inside a scheduler only, not in a plain call.
+    """
+    listed = importlib.import_module("transformers.modeling_utils").ALL_ATTENTION_FUNCTIONS
+    names = [name for name in listed if "|" not in name]
+    return sorted({"eager", *names}, key=lambda name: (name != "eager", name != "sdpa", name))
 
 
 def _why_not(tried: Mapping[str, Attempt[Any]]) -> str:
@@ -98,6 +111,46 @@ def run_attention(twin: Twin, implementation: str, device: str) -> Attempt[Any]:
         return logits
 
     return attempt(run)
+
+
+def _learn_shape(twin: Twin, device: str) -> list[Finding]:
+    return [
+        find(
+            "head_size_kept",
+            lambda: _keeps_head_size(twin, device),
+            how=f"doubled head_dim in the config of {twin.of} and compared the width of the keys "
+            "in the cache",
+        ),
+        find(
+            "default_cache_dtype",
+            lambda: _default_cache_dtype(twin, device),
+            how=f"ran {twin.of} in {' and in '.join(_COMPUTED)} without naming a type for the "
+            "cache, and read the type of the keys in it",
+        ),
+    ]
+
+
+def _keeps_head_size(twin: Twin, device: str) -> bool:
+    width = int(_keys_of(twin.build().to(device)).shape[-1])
+    return int(_keys_of(twin.build(head_dim=2 * width).to(device)).shape[-1]) == 2 * width
+
+
+def _default_cache_dtype(twin: Twin, device: str) -> str:
+    """Return the type of the keys, `auto` where it follows the computing type."""
+    torch = torch_library()
+    kept = {
+        name: str(_keys_of(twin.build().to(device, getattr(torch, name))).dtype)
+        for name in _COMPUTED
+    }
+    found = {name: dtype.removeprefix("torch.") for name, dtype in kept.items()}
+    return "auto" if all(k == v for k, v in found.items()) else found[_COMPUTED[0]]
+
+
+def _keys_of(model: Any) -> Any:
+    """Return the first layer's keys in the cache of a run."""
+    with torch_library().inference_mode():
+        output = model(random_ids(TWIN_PROMPT_TOKENS).to(model.device), use_cache=True)
+    return cached_keys(cache_of(output))
 
 
 def _learn_softcap(twin: Twin, ran: Sequence[str]) -> list[Finding]:

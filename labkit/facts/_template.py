@@ -24,6 +24,8 @@ from labkit.probes.roles import (
 )
 
 OTHER_ROLES = ("user", "assistant", "tool", "developer")
+_OF_A_TEMPLATE = ("role_treatment", "alternating_roles", "template_clock", "template_bos_count")
+_CALL = "call00001"  # nine letters and digits, which some templates demand
 _FOLDABLE = ("tool", "developer")  # a reply stands behind a user's turn in any template
 
 
@@ -60,7 +62,8 @@ def _learn_tokenizer(tokenizer: Any) -> list[Finding]:
 def _learn_chat_template(tokenizer: Any) -> list[Finding]:
     if not getattr(tokenizer, "chat_template", None):
         how = "the tokenizer carries no chat template"
-        return [Finding(name="system_role", value="no_template", how=how)]
+        missing = [Finding(name=n, value=None, how=f"not tried: {how}") for n in _OF_A_TEMPLATE]
+        return [Finding(name="system_role", value="no_template", how=how), *missing]
     render = template_renderer(tokenizer)
     learned = learn_system_treatment(render)
     return [
@@ -68,7 +71,8 @@ def _learn_chat_template(tokenizer: Any) -> list[Finding]:
         find(
             "role_treatment",
             lambda: {role: _treat_role(render, role) for role in OTHER_ROLES},
-            how="rendered a marked message of each role after a user's, and before the next",
+            how="rendered a marked message of each role after a user's, and before the next; a "
+            "tool's also as the answer to a call, a developer's also at the head",
         ),
         find(
             "alternating_roles",
@@ -115,6 +119,16 @@ def _system_role(learned: SystemTreatment) -> str | None:
 
 
 def _treat_role(render: Render, role: str) -> str:
+    """Say how a message of a role is treated, at the best of the places it belongs to."""
+    treatment = _treat_behind_a_user(render, role)
+    if treatment not in ("refused", "dropped"):
+        return treatment
+    if role == "developer":
+        return _at_the_head(render, role) or treatment
+    return "accepted" if role == "tool" and _answers_a_call(render) else treatment
+
+
+def _treat_behind_a_user(render: Render, role: str) -> str:
     """Say whether a message of a role gets a turn, is folded into one, left out or refused."""
     before: list[Message] = [] if role == "user" else [message("user", USER_MARK)]
     rendered = attempt(lambda: render([*before, message(role, REPLY_MARK)]))
@@ -126,6 +140,28 @@ def _treat_role(render: Render, role: str) -> str:
         _folds_back(render, str(rendered.value)) or _folds_forward(render, role)
     )
     return "folded" if folded else "accepted"
+
+
+def _at_the_head(render: Render, role: str) -> str | None:
+    """Say how a message is treated in a system message's place; None where that cannot be told."""
+
+    def renamed(chat: Sequence[Message]) -> str:
+        return render([{**m, "role": role} if m["role"] == "system" else m for m in chat])
+
+    treatment = learn_system_treatment(renamed).treatment
+    return None if treatment == "unknown" else treatment
+
+
+def _answers_a_call(render: Render) -> bool:
+    """Say whether a tool's message is shown behind the call it answers; some templates ask one."""
+    call = {"id": _CALL, "type": "function", "function": {"name": "look", "arguments": {}}}
+    chat: list[Any] = [
+        message("user", USER_MARK),
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {**message("tool", REPLY_MARK), "tool_call_id": _CALL, "name": "look"},
+    ]
+    rendered = attempt(lambda: render(chat))
+    return not rendered.raised and REPLY_MARK in str(rendered.value)
 
 
 def _folds_back(render: Render, rendered: str) -> bool:

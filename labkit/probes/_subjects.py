@@ -85,10 +85,17 @@ def cache_of(output: Any) -> Any:
     return None
 
 
+def cached_keys(cache: Any) -> Any:
+    """Return the keys of a cache's first layer, None where the cache holds none."""
+    if getattr(cache, "layers", None):
+        return getattr(cache.layers[0], "keys", None)
+    if isinstance(cache, tuple):  # releases up to 4.45 hand out a pair a layer
+        return cache[0][0]
+    # releases up to 4.54 keep one list for all layers
+    return next(iter(getattr(cache, "key_cache", None) or ()), None)
+
+
 def cache_slots(cache: Any) -> int | None:
     """Return how many positions the first layer of a cache has allocated."""
-    if getattr(cache, "layers", None):
-        keys = getattr(cache.layers[0], "keys", None)
-    else:  # releases up to 4.54 keep one list for all layers
-        keys = next(iter(getattr(cache, "key_cache", None) or ()), None)
+    keys = cached_keys(cache)
     return None if keys is None else int(keys.shape[-2])

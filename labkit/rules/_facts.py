@@ -37,6 +37,10 @@ class RuntimeFacts:
         softcap_implementations: Names among them whose result shows the logit soft-cap.
         default_attention: Name the library takes when none is asked for.
         compile_available: Whether a small function compiles here.
+        head_size_kept: Whether a head size that is not the hidden size over the heads is the one
+            the architecture is built with.
+        default_cache_dtype: Type that keys and values are kept in where none is asked for;
+            `auto` is the computing type.
         cache_length_honoured: Whether a requested length of a static cache is the one allocated.
         quantization_backends: Methods whose backend imports.
         positions_from_mask: Whether positions of padded rows are counted from the mask.
@@ -73,6 +77,8 @@ class RuntimeFacts:
     softcap_implementations: tuple[str, ...] | None = None
     default_attention: str | None = None
     compile_available: bool | None = None
+    head_size_kept: bool | None = None
+    default_cache_dtype: str | None = None
     cache_length_honoured: bool | None = None
     quantization_backends: tuple[str, ...] | None = None
     positions_from_mask: bool | None = None

@@ -50,6 +50,7 @@ class Request:
         attention_mask: Whether an attention mask is passed.
         attention_mask_tokens: Length of the mask, if it was built by hand.
         position_ids: Whether position ids that skip the padding are passed.
+        device: Kind of device the work must run on, as `device_kind` names it; None: any.
         dtype: Type to compute in; None: the type the checkpoint is stored in.
         attention_implementation: Attention kernel by its library name; None: the default.
         use_cache: Whether keys and values are kept between steps.
@@ -92,6 +93,7 @@ class Request:
     attention_mask: bool = True
     attention_mask_tokens: int | None = None
     position_ids: bool = False
+    device: str | None = None
     dtype: str | None = None
     attention_implementation: str | None = None
     use_cache: bool = True

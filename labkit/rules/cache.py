@@ -137,15 +137,14 @@ LENGTH = Rule(
 
 
 def _storage(spec: ModelSpec, request: Request, facts: RuntimeFacts) -> Found:
-    stored = request.kv_cache_dtype
-    if stored is None and request.cache_implementation != "quantized":
-        return None
-    if stored is None:
+    stored, computed = request.kv_cache_dtype, compute_dtype(spec, request)
+    if stored is None and request.cache_implementation == "quantized":
         stored = "int4"  # the library's own default for a quantised cache
+    if stored is None:
+        return _default(facts.default_cache_dtype, computed) if request.use_cache else None
     if stored not in CACHE_BITS:
         hint = f"known: {', '.join(CACHE_BITS)}"
         return (reject("cache.dtype", f"{stored} is not a type to store a cache in", hint=hint),)
-    computed = compute_dtype(spec, request)
     if computed is None and CACHE_BITS[stored] >= 16:
         question = f"whether a {stored} cache is narrower than the computing type"
         return (unknown("cache.dtype", "dtype", question),)
@@ -154,6 +153,21 @@ def _storage(spec: ModelSpec, request: Request, facts: RuntimeFacts) -> Found:
     message = f"a {stored} cache rounds keys and values, which makes another function"
     hint = "record it as part of the artefact"
     return (warn("cache.dtype", message, hint=hint, bits=CACHE_BITS[stored]),)
+
+
+def _default(kept: str | None, computed: str | None) -> Found:
+    """Say whether the type that a cache has by itself is narrower than the computing type."""
+    # nobody asked for a type by name, so that nobody is told of one that is not known
+    if kept in (None, "auto", computed) or computed not in CACHE_BITS:
+        return None
+    bits = CACHE_BITS.get(kept)
+    if bits is None:
+        question = f"whether a cache kept in {kept} is narrower than {computed}"
+        return (unknown("cache.dtype", "default_cache_dtype", question),)
+    if bits >= CACHE_BITS[computed]:
+        return None
+    message = f"keys and values computed in {computed} would be kept in {kept}, unasked"
+    return (warn("cache.dtype", message, hint=f"set kv_cache_dtype to {computed}", bits=bits),)
 
 
 STORAGE = Rule(

@@ -13,10 +13,11 @@ _WIDEST_PER_16_BITS = 4  # float64, the widest type a cache is stored in
 SMALL_CACHE_BYTES = 2**30  # any device that holds a model of this kind has room for so much
 
 
-def _bits(spec: ModelSpec, request: Request) -> int:
+def _bits(spec: ModelSpec, request: Request, facts: RuntimeFacts) -> int:
     """Return the width of one cached number; 16 where nothing states it."""
-    stored = request.kv_cache_dtype or compute_dtype(spec, request) or "float16"
-    return CACHE_BITS.get(stored, 16)
+    by_itself = facts.default_cache_dtype
+    computed = compute_dtype(spec, request) if by_itself in (None, "auto") else by_itself
+    return CACHE_BITS.get(request.kv_cache_dtype or computed or "float16", 16)
 
 
 def _at_most(spec: ModelSpec, request: Request, total: int) -> int | None:
@@ -46,20 +47,20 @@ def _exact(spec: ModelSpec, request: Request, facts: RuntimeFacts) -> Found:
     if in_bytes is None:
         question = f"how many bytes a token of {spec.name} takes in the cache"
         return (unknown(rule, "kv_bytes_per_token", question, tokens=total),)
-    needed = in_bytes * _bits(spec, request) // 8
+    needed = in_bytes * _bits(spec, request, facts) // 8
     if available is None and needed > SMALL_CACHE_BYTES:
         question = f"whether the device has room for a cache of {needed} bytes"
         return (unknown(rule, "device_memory_bytes", question, cache_bytes=needed),)
     if available is None or needed <= available:
         return None
     message = f"the cache of {total} tokens x {batch} rows takes {needed} bytes of {available}"
-    hint = _what_fits(spec, request, available)
+    hint = _what_fits(spec, request, available, bits=_bits(spec, request, facts))
     return (reject(rule, message, hint=hint, cache_bytes=needed, device_memory_bytes=available),)
 
 
-def _what_fits(spec: ModelSpec, request: Request, available: int) -> str:
+def _what_fits(spec: ModelSpec, request: Request, available: int, *, bits: int) -> str:
     """Return the largest batch at this length, or the largest length at one row."""
-    total, bits = request.total_tokens or 0, _bits(spec, request)
+    total = request.total_tokens or 0
     one_row = (spec.cache_bytes(tokens=total, bytes_per_element=1) or 0) * bits // 8
     if 0 < one_row <= available:
         return f"at most {available // one_row} rows of {total} tokens"
