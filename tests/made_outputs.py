@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from labkit.outputs import Output
+from labkit.outputs import Output, OutputSet
 
 
 def made(**fields: Any) -> Output:
@@ -27,3 +28,24 @@ def tokenised(pieces: Sequence[str], **fields: Any) -> Output:
     ends = tuple(itertools.accumulate(map(len, pieces)))
     text = "".join(pieces)
     return made(text=text, output_tokens=len(pieces), token_ends=ends, **fields)
+
+
+def outputs(items: Sequence[Output], name: str = "a.jsonl") -> OutputSet:
+    """Make a set of outputs."""
+    return OutputSet(name=name, items=tuple(items), sha256="", path=Path(name))
+
+
+def answers(texts: str, **fields: Any) -> list[Output]:
+    """Make one output a letter: its text is 5, which is right, for `r`, else 6."""
+    return [
+        made(
+            **{
+                "id": str(n),
+                "cluster": str(n % 8),
+                "prompt": f"q{n}",
+                "text": "5" if letter == "r" else "6",
+                **fields,
+            }
+        )
+        for n, letter in enumerate(texts)
+    ]

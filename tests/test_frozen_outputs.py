@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-from made_outputs import made, tokenised
+from made_outputs import answers, made, tokenised
 
 from labkit.cli import main
 from labkit.errors import OutputsError
@@ -17,7 +17,7 @@ from labkit.experiments._questions import FORMS, KINDS, Question, write_question
 from labkit.experiments._variants import VARIANTS, Variant
 from labkit.files import find_root
 from labkit.harness import greedy
-from labkit.outputs import read_outputs, write_outputs
+from labkit.outputs import OUTPUTS_NAME, read_outputs, write_outputs
 from labkit.record import identify, read_record
 from labkit.scoring.normalisation import as_number
 
@@ -217,6 +217,27 @@ def test_impact_answers_by_its_status(
 ) -> None:
     """A contract that holds is 0, one that does not is 1, one that cannot be decided is 2."""
     assert main(["impact", files["right"], files[after], *options]) == status
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        pytest.param([], 2, id="silent"),
+        pytest.param(["--independent-samples"], 0, id="declared"),
+        pytest.param(["--independent-samples", "--margin", "0.5"], 2, id="too few to say"),
+    ],
+)
+def test_impact_compares_samples_only_when_declared(
+    options: list[str], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files without a question in common are compared under a declaration, and never silently."""
+    both = answers("r" * 800)
+    for name, half in (("before", both[:400]), ("after", both[400:])):
+        write_outputs(tmp_path / name / OUTPUTS_NAME, half)
+    files = [str(tmp_path / name) for name in ("before", "after")]
+
+    assert main(["impact", *files, "--contract", "statistical", *options]) == status
+    assert ("unpaired interval" in capsys.readouterr().out) == bool(options)
 
 
 def test_impact_lists_the_items_that_changed(

@@ -1,28 +1,24 @@
-"""Paired comparison: pairing, the four cells, their intervals, and the three contracts."""
+"""Paired comparison: pairing, the four cells and their intervals."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_outputs import made
+from made_outputs import made, outputs
 from scipy.stats import binomtest, bootstrap
 from support import read_cases
 
 from labkit.errors import OutputsError
-from labkit.outputs import OUTPUTS_NAME, Output, OutputSet, read_outputs, write_outputs
 from labkit.paired import (
-    CONTRACTS,
-    Interval,
-    Limits,
     Transitions,
     cells_from_scores,
     cluster_interval,
@@ -33,32 +29,12 @@ from labkit.paired import (
     measure_impact,
     pair_outputs,
 )
-from labkit.paired.intervals import hull, score_difference_interval, share_interval
-from labkit.record import (
-    end_record,
-    fields_of_layers,
-    observe,
-    seal_record,
-    start_record,
-)
-from labkit.scoring import EXTRACTORS
+from labkit.paired.intervals import score_difference_interval, share_interval
+from labkit.scoring import EXTRACTORS, score
 
 SOURCE = read_cases("source_transitions.json")
 LAST = EXTRACTORS["last_number"]
 _CELLS = st.tuples(*[st.integers(0, 200)] * 4).filter(any)
-
-
-def outputs(items: Sequence[Output], name: str = "a.jsonl") -> OutputSet:
-    """Make a set of outputs."""
-    return OutputSet(name=name, items=tuple(items), sha256="", path=Path(name))
-
-
-def answers(texts: str, **fields: Any) -> list[Output]:
-    """Make one output a letter: its text is 5, which is right, for `r`, else 6."""
-    return [
-        made(id=str(n), cluster=str(n % 8), text="5" if letter == "r" else "6", **fields)
-        for n, letter in enumerate(texts)
-    ]
 
 
 def cells_of(numbers: Sequence[int]) -> Transitions:
@@ -333,276 +309,25 @@ def test_what_was_not_evaluated_is_listed() -> None:
     )
 
 
+@settings(deadline=None)
+@given(st.lists(st.tuples(*[st.sampled_from(["5", "6", "none"])] * 2), min_size=1, max_size=20))
+def test_an_output_that_did_not_change_is_read_once(texts: list[tuple[str, str]]) -> None:
+    """Each side has the scores that it has alone, though what both wrote alike is read once."""
+    before, after = (
+        [made(id=str(n), text=pair[side]) for n, pair in enumerate(texts)] for side in (0, 1)
+    )
+    read: list[str] = []
+    counting = dataclasses.replace(LAST, find=lambda text: read.append(text) or LAST.find(text))
+    found = measure_impact(pair_outputs(outputs(before), outputs(after)), counting)
+
+    assert tuple(item.before for item in found.items) == score(before, LAST).items
+    assert tuple(item.after for item in found.items) == score(after, LAST).items
+    assert len(read) == len(texts) + sum(a != b for a, b in texts)
+
+
 def test_no_pairs_are_refused() -> None:
     """A comparison of nothing is none."""
     with pytest.raises(OutputsError) as refused:
         measure_impact([], LAST)
 
     assert str(refused.value) == "a paired comparison needs at least one pair; got none."
-
-
-# ---- contracts ----------------------------------------------------------------------------
-
-
-def judged(name: str, before: list[Output], after: list[Output], **limits: Any) -> tuple[str, str]:
-    """Return a contract's answer and sentence."""
-    verdict = CONTRACTS[name](outputs(before), outputs(after), LAST, Limits(**limits))
-    return verdict.answer, verdict.sentence
-
-
-def test_bitwise_demands_every_token() -> None:
-    """Identical tokens hold, one other token does not, and texts alone leave it open."""
-    same = answers("rr", token_ids=(1, 2, 3, 4))
-    other = [same[0], made(id="1", cluster="1", text="5", token_ids=(1, 2, 3, 5))]
-    texts = answers("rr")
-
-    assert judged("bitwise", same, same) == (
-        "holds",
-        "All 2 outputs have identical token ids.",
-    )
-    assert judged("bitwise", same, other) == (
-        "does not hold",
-        "1 of 2 outputs differ by their token ids; first '1'.",
-    )
-    assert judged("bitwise", texts, texts)[0] == "undetermined"
-
-
-def test_task_holds_within_limits_that_the_data_can_show() -> None:
-    """A thousand items with one lost and one gained are within two points."""
-    before, after = answers("r" * 999 + "w"), answers("w" + "r" * 999)
-
-    answer, sentence = judged("task", before, after)
-
-    assert answer == "holds"
-    assert sentence == (
-        "1 of 1000 items lost and 1 gained: net +0.00 points, interval -0.64 to +0.64, "
-        "within the limits."
-    )
-
-
-def test_task_is_undetermined_where_too_few_items_rule_a_loss_out() -> None:
-    """Ten items without a change do not show that a loss of two points is excluded."""
-    answer, sentence = judged("task", answers("r" * 10), answers("r" * 10))
-
-    assert answer == "undetermined"
-    assert sentence.endswith("a loss of more than 2 points is not ruled out.")
-
-
-@pytest.mark.parametrize(
-    ("limits", "fault"),
-    [
-        pytest.param({"max_lost": 2}, "3 items lost, more than the 2 allowed", id="lost"),
-        pytest.param(
-            {"max_different": 0.1}, "0.30 % differ, more than the 0.1 % allowed", id="different"
-        ),
-    ],
-)
-def test_task_does_not_hold_past_a_declared_limit(limits: dict[str, Any], fault: str) -> None:
-    """A count past its limit breaks the contract, however small the net change."""
-    answer, sentence = judged("task", answers("r" * 1000), answers("www" + "r" * 997), **limits)
-
-    assert (answer, fault in sentence) == ("does not hold", True)
-
-
-def test_task_does_not_hold_after_a_clear_loss() -> None:
-    """Half of the items lost exceed two points at every end of the interval."""
-    answer, sentence = judged("task", answers("r" * 100), answers("rw" * 50))
-
-    assert answer == "does not hold"
-    assert sentence.endswith("the loss exceeds 2 points.")
-
-
-@pytest.mark.parametrize(
-    ("after", "answer"),
-    [
-        pytest.param("r" * 800, "holds", id="equal"),
-        pytest.param("w" * 800, "does not hold", id="all lost"),
-        pytest.param("rrrrrrrw" * 100, "undetermined", id="one slice of eight lost"),
-    ],
-)
-def test_statistical_compares_aggregates(after: str, answer: str) -> None:
-    """The scores must agree within the margin as far as slices drawn anew can tell."""
-    assert judged("statistical", answers("r" * 800), answers(after))[0] == answer
-
-
-def test_statistical_needs_slices() -> None:
-    """Fewer than five slices give no interval, and so no answer."""
-    few = answers("rrrr")
-    verdict = CONTRACTS["statistical"](outputs(few), outputs(few), LAST, Limits())
-
-    assert verdict.answer == "undetermined"
-    assert verdict.not_evaluated[:2] == (
-        "repeats: one run a side; the interval is over slices",
-        "no interval: fewer than 5 slices on a side",
-    )
-
-
-@pytest.mark.parametrize("letter", ["r", "w"])
-def test_statistical_is_undetermined_on_a_handful_that_never_varies(letter: str) -> None:
-    """Five items a side that are all right, or all wrong, do not make a point of the interval."""
-    few = answers(5 * letter)
-    verdict = CONTRACTS["statistical"](outputs(few), outputs(few), LAST, Limits())
-
-    assert verdict.answer == "undetermined"
-    assert verdict.sentence == (
-        "The scores differ by +0.00 points; interval -43.45 to +43.45, margin 2."
-    )
-    assert verdict.not_evaluated[1:3] == (
-        "dependence within slices: all 5 of the reference side have one score",
-        "dependence within slices: all 5 of the changed side have one score",
-    )
-
-
-def test_statistical_says_how_many_items_are_shared() -> None:
-    """Other items of the same slices may be compared, and the verdict counts them."""
-    before, after = answers("r" * 800), answers("r" * 1000)[200:]
-    verdict = CONTRACTS["statistical"](outputs(before), outputs(after), LAST, Limits())
-
-    assert verdict.answer == "holds"
-    assert "items: 600 of 1000 shared" in verdict.not_evaluated
-
-
-def test_statistical_refuses_one_id_for_two_questions() -> None:
-    """An item of both sets that is asked otherwise in the second belongs to another study."""
-    before, after = answers("r" * 8), answers("r" * 9, prompt="other")
-
-    with pytest.raises(OutputsError) as refused:
-        CONTRACTS["statistical"](outputs(before), outputs(after), LAST, Limits())
-
-    assert str(refused.value) == (
-        "Paired items must have one prompt; got 8 items with another in the second file: '0', "
-        "'1', '2' and 5 more. These are outputs for other questions."
-    )
-
-
-def test_bitwise_compares_each_pair_by_what_it_kept() -> None:
-    """One pair without token ids hides no other pair whose token ids differ."""
-    before = [made(id="a", text="5"), made(id="b", text="5", token_ids=(1, 2, 3, 4))]
-    after = [made(id="a", text="5"), made(id="b", text="5", token_ids=(1, 2, 3, 9))]
-    verdict = CONTRACTS["bitwise"](outputs(before), outputs(after), LAST, Limits())
-
-    assert (verdict.answer, verdict.sentence) == (
-        "does not hold",
-        "1 of 2 outputs differ by their token ids or text; first 'b'.",
-    )
-    assert verdict.not_evaluated[0] == "token ids: 1 of 2 pairs have only text on a side"
-
-
-def test_task_takes_the_hull_of_its_two_intervals() -> None:
-    """Where clusters reach higher and counts reach lower, the sentence shows both ends."""
-    first = Interval(low=-5.0, high=1.0, method="a")
-    second = Interval(low=-3.0, high=2.0, method="b")
-
-    assert hull(first, None) is first
-    assert hull(first, second) == Interval(low=-5.0, high=2.0, method="hull of: a; b")
-
-
-@pytest.mark.parametrize(
-    ("stored", "error"),
-    [
-        pytest.param(
-            {"max_loss": 2},
-            "limits are max_lost, max_net_loss, max_different, margin; got 'max_loss'.",
-            id="unknown",
-        ),
-        pytest.param(
-            {"max_lost": 2.5},
-            "max_lost must be a whole number of at least 0; got max_lost=2.5.",
-            id="half an item",
-        ),
-        pytest.param(
-            {"margin": float("nan")},
-            "margin must be a number from 0 to 100; got margin=nan.",
-            id="nan",
-        ),
-        pytest.param(
-            {"max_different": 100.5},
-            "max_different must be a number from 0 to 100; got max_different=100.5.",
-            id="more than all",
-        ),
-        pytest.param(
-            {"max_net_loss": True},
-            "max_net_loss must be a number from 0 to 100; got max_net_loss=True.",
-            id="true",
-        ),
-        pytest.param(
-            {"max_net_loss": None},
-            "max_net_loss must be a number from 0 to 100; got max_net_loss=None.",
-            id="null",
-        ),
-    ],
-)
-def test_limits_that_make_no_sense_are_refused(stored: dict[str, Any], error: str) -> None:
-    """A limit that is unknown, negative, no number or NaN would let everything pass."""
-    with pytest.raises(OutputsError) as refused:
-        Limits.from_json(stored)
-
-    assert str(refused.value) == error
-
-
-# ---- records ------------------------------------------------------------------------------
-
-
-def recorded(folder: Path, items: Sequence[Output], **observed: Any) -> OutputSet:
-    """Write outputs with a record beside them, of every field that an identity needs."""
-    write_outputs(folder / OUTPUTS_NAME, items)
-    start_record(folder, command="outputs", profile={"name": "made"})
-    needed = {
-        name: {} if "object" in info.holds else "known"
-        for name, info in fields_of_layers().items()
-        if info.effect == "artefact"
-    }
-    observe(folder, observed={**needed, **{f"execution.{k}": v for k, v in observed.items()}})
-    seal_record(folder, end_record(folder), files=[folder / OUTPUTS_NAME])
-    return read_outputs(folder)
-
-
-@pytest.mark.parametrize(
-    ("observed", "answer", "outcome"),
-    [
-        pytest.param({}, "holds", "same artefact", id="the same"),
-        pytest.param({"attention": "eager"}, "holds", "same artefact", id="arithmetic"),
-        pytest.param({"window": "64"}, "undetermined", "another artefact", id="another"),
-    ],
-)
-def test_bitwise_asks_the_records_for_the_artefact(
-    observed: dict[str, Any], answer: str, outcome: str, tmp_path: Path
-) -> None:
-    """Equal tokens of another artefact are no proof of a replay; the arithmetic may differ."""
-    items = answers("rr", token_ids=(1, 2, 3, 4))
-    before = recorded(tmp_path / "a", items, attention="sdpa")
-    after = recorded(tmp_path / "b", items, **{"attention": "sdpa", **observed})
-
-    verdict = CONTRACTS["bitwise"](before, after, LAST, Limits())
-
-    assert (verdict.answer, verdict.numbers["records"]) == (answer, outcome)
-    assert verdict.not_evaluated == ()
-
-
-def test_outputs_without_a_record_are_said_to_be_so(tmp_path: Path) -> None:
-    """A contract on outputs alone names the artefact among what it did not look at."""
-    before = recorded(tmp_path / "a", answers("rr"))
-    after = outputs(answers("rr"), name=str(tmp_path / "b.jsonl"))
-
-    for contract in CONTRACTS.values():
-        verdict = contract(before, after, LAST, Limits())
-
-        assert verdict.not_evaluated[-1] == (
-            f"artefact and execution: no record.json beside {after.name}"
-        )
-
-
-def test_outputs_of_another_artefact_are_refused(tmp_path: Path) -> None:
-    """A record that is of other bytes than the file beside it speaks for another run."""
-    before = recorded(tmp_path, answers("rr"))
-    write_outputs(tmp_path / OUTPUTS_NAME, answers("rw"))
-    after = read_outputs(tmp_path)
-
-    with pytest.raises(OutputsError) as refused:
-        CONTRACTS["task"](after, after, LAST, Limits())
-
-    assert str(refused.value) == (
-        f"A record must be of the outputs beside it; got {tmp_path / 'record.json'} with "
-        f"sha256={before.sha256} for outputs.jsonl, whose sha256 is {after.sha256}. "
-        "These are outputs of another artefact, or were changed since."
-    )

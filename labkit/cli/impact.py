@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ _USED_BY = {
     "margin": ("statistical",),
     "limits": ("task", "statistical"),
     "items": ("bitwise", "task"),
+    "independent_samples": ("statistical",),
 }
 _EXITS = {
     "holds": EXIT_HOLDS,
@@ -72,6 +74,13 @@ def add_to(subparsers: Subparsers) -> None:
     for name, (kind, metavar, what) in _LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=what)
     parser.add_argument(
+        "--independent-samples",
+        action="store_true",
+        default=None,
+        help="declare that the files share no question and are samples of one population, for "
+        "--contract statistical",
+    )
+    parser.add_argument(
         "--items", action="store_true", default=None, help="list the items that changed"
     )
     add_json_option(parser)
@@ -81,14 +90,17 @@ def add_to(subparsers: Subparsers) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Print the comparison and the verdict; 1 if the contract does not hold, 2 if none can say."""
     from labkit.outputs import read_outputs
-    from labkit.paired import CONTRACTS, measure_impact, pair_outputs
+    from labkit.paired import CONTRACTS, measure_impact, pair_outputs, statistical
     from labkit.scoring import find_extractor
 
     unused = [name for name, contracts in _USED_BY.items() if args.contract not in contracts]
     refuse_unused(args, *unused, mode=f"--contract {args.contract}")
     extractor, limits = find_extractor(args.extractor), _limits(args)
     before, after = read_outputs(args.before), read_outputs(args.after)
-    verdict = CONTRACTS[args.contract](before, after, extractor, limits)
+    contract = CONTRACTS[args.contract]
+    if args.independent_samples:
+        contract = partial(statistical, independent_samples=True)
+    verdict = contract(before, after, extractor, limits)
     # Only the statistical contract lets the two sets hold different items.
     paired = args.contract != "statistical"
     impact = measure_impact(pair_outputs(before, after), extractor) if paired else None

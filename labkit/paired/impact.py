@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from labkit.errors import OutputsError
+from labkit.outputs import Output
 from labkit.paired.intervals import (
     MIN_CLUSTERS,
     Interval,
@@ -118,7 +119,7 @@ def measure_impact(pairs: Sequence[Pair], extractor: Extractor) -> Impact:
     if not pairs:
         raise OutputsError("a paired comparison needs at least one pair; got none.")
     before = score([pair.before for pair in pairs], extractor).items
-    after = score([pair.after for pair in pairs], extractor).items
+    after = _score_changed(pairs, before, extractor)
     same = [same_output(pair) for pair in pairs]
     items = tuple(
         ItemImpact(
@@ -145,6 +146,21 @@ def measure_impact(pairs: Sequence[Pair], extractor: Extractor) -> Impact:
         lost=share_interval(cells.right_wrong, cells.items),
         not_evaluated=tuple(_not_evaluated(items, cells, clustered)),
     )
+
+
+def _score_changed(
+    pairs: Sequence[Pair], before: Sequence[ItemScore], extractor: Extractor
+) -> list[ItemScore]:
+    """Score the changed side; what reads as it did on the other side has the score from there."""
+    alike = [_read(pair.before) == _read(pair.after) for pair in pairs]
+    others = [pair.after for pair, same in zip(pairs, alike, strict=True) if not same]
+    judged = iter(score(others, extractor).items)
+    return [old if same else next(judged) for old, same in zip(before, alike, strict=True)]
+
+
+def _read(output: Output) -> tuple[str, str, str, str]:
+    """Return all of an output that its score depends on."""
+    return output.id, output.prompt, output.reference, output.text
 
 
 def same_output(pair: Pair) -> bool:

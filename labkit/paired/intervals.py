@@ -136,17 +136,20 @@ def cluster_interval(
         The interval, or None with fewer than `MIN_CLUSTERS` clusters, or where no outcome
         changed and every resample would be the same.
     """
-    names, members = np.unique(np.asarray(clusters), return_inverse=True)
-    if len(names) < MIN_CLUSTERS or not any(changes):
+    numbers: dict[str, int] = {}  # in the order of the items: sorting their names takes longer
+    members = [numbers.setdefault(name, len(numbers)) for name in clusters]
+    if len(numbers) < MIN_CLUSTERS or not any(changes):
         return None
     sizes = np.bincount(members)
     nets = np.bincount(members, weights=np.asarray(changes, dtype=float))
     kinds, counts = np.unique(np.stack([nets, sizes]), axis=1, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(names), counts / len(names), size=resamples)
+    drawn = np.random.default_rng(seed).multinomial(
+        len(numbers), counts / len(numbers), size=resamples
+    )
     points = 100 * (drawn @ kinds[0]) / (drawn @ kinds[1])
     low, high = np.quantile(points, [(1 - level) / 2, (1 + level) / 2])
     return Interval(
         low=float(low),
         high=float(high),
-        method=f"bootstrap over {len(names)} clusters, {resamples} resamples, seed {seed}",
+        method=f"bootstrap over {len(numbers)} clusters, {resamples} resamples, seed {seed}",
     )
