@@ -397,7 +397,10 @@ def records() -> dict[str, Any]:
         "rows": [
             {**row, "name": f"{row['run']}.{row['field']}", "reason": "declared"} for row in rows
         ],
-        "runs": [],
+        "runs": [
+            {"run": run, "options": [], "identity": 64 * digit, "missing": []}
+            for run, digit in (("plain", "a"), ("reordered", "a"), ("deployed", "b"))
+        ],
         "preflight": findings,
         "gates": findings,
         "summary": {"runs": 3, "deployed": "another artefact", "deployed_artefact": 1},

@@ -139,6 +139,33 @@ def test_a_table_of_the_benchmark_has_rows(stage: Path, name: str, says: str) ->
     assert html.count("<tr") >= 3
 
 
+def test_the_deployment_is_shown_with_what_each_difference_changes() -> None:
+    """The table has the deployment's rows only, as text, and both identities in short."""
+    section = sections.records()
+    section["rows"][1] |= {"other": "<b>", "plain": f"sha256 {'c' * 64}"}
+    html = sphinx_figures.figure_named("deployment").render({"records": section})
+    fields = re.findall(r"<th>([a-z]+\.[a-z]+)</th>", html)
+
+    assert fields == [row["field"] for row in section["rows"] if row["run"] == "deployed"]
+    assert cells(html.replace("\n", "").replace("  ", ""))[1][1:] == [
+        f"sha256 {'c' * 12}…",
+        "<b>",
+        "artefact",
+        "declared",
+    ]
+    assert html.endswith(
+        f"<p>The identity of the plain run <code>{'a' * 12}…</code>, "
+        f"of the deployment <code>{'b' * 12}…</code>.</p>"
+    )
+
+
+def test_a_run_without_records_says_so() -> None:
+    """A run in which no deployment was recorded shows no table, and how to make one."""
+    html = sphinx_figures.figure_named("deployment").render({"records": None})
+
+    assert "made no records of a deployment" in html
+
+
 def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:
     """A page that asks for a figure that is not there is told which are."""
     with pytest.raises(LabError, match=r"figure must be one of another_stack, .*; got 'plot'"):
