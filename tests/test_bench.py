@@ -1,0 +1,54 @@
+"""The benches: found by their files, refused by name, and written so that a missed target shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import bench
+import pytest
+from benches._figures import Figure, figure
+
+
+def test_each_file_is_a_bench_that_yields_figures() -> None:
+    """The issue's figures have their bench, under its name, and a bench is not run to be found."""
+    assert {"paired", "record", "import", "fingerprint", "admission"} <= set(bench.BENCHES)
+    assert not any(name.startswith("_") for name in bench.BENCHES.values())
+    for module in bench.BENCHES.values():
+        source = Path(bench.__file__).with_name("benches") / f"{module}.py"
+        assert "def measure_figures() -> Iterator[Figure]:" in source.read_text(encoding="utf-8")
+
+
+def test_an_unknown_bench_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt bench ends with 2 and the names that there are, before anything is measured."""
+    with pytest.raises(SystemExit) as ended:
+        bench.main(["pared"])
+
+    assert ended.value.code == 2
+    assert "no such bench: pared; there are admission, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("target", "status"), [(2.0, 0), (1.0, 1), (None, 0)])
+def test_a_bench_ends_with_whether_its_targets_were_kept(
+    target: float | None,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The median is held against the target, printed, and written with its ends."""
+
+    def measure() -> Iterator[Figure]:
+        yield figure("made", [3.0, 1.5, 1.0], unit="s", target=target, at_most=True, note="")
+
+    planted = SimpleNamespace(measure_figures=measure)
+    monkeypatch.setattr(bench, "import_module", lambda name: planted)
+    file = tmp_path / "bench.json"
+
+    assert bench.main(["paired", "--json", str(file)]) == status
+    assert ("MISSED" in capsys.readouterr().out) == (status == 1)
+    (found,) = json.loads(file.read_text(encoding="utf-8"))["figures"]
+    assert (found["low"], found["value"], found["high"]) == (1.0, 1.5, 3.0)
+    assert found["holds"] is (status == 0)
