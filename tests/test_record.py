@@ -7,6 +7,8 @@ import dataclasses
 import json
 import platform
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from labkit import record
 from labkit.errors import ResultsError
 from labkit.record import machine
 from labkit.record.layers import EFFECTS, STAGES
+from labkit.record.model import Artefact
 
 PROFILE = {"name": "quick", "model": "embedded", "revision": None, "dtype": "float16", "steps": 8}
 REFUSED = read_cases("records_refused.json")
@@ -285,20 +288,6 @@ assert substrate()["substrate.threads"] == 3
     assert done.returncode == 0, done.stderr
 
 
-def test_a_change_makes_the_commit_dirty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tracked file that differs from its commit is told as dirty; outside git there is none."""
-    answers = {"rev-parse": "abc", "status": " M labkit/spec.py"}
-    monkeypatch.setattr(machine, "_git", lambda *arguments: answers[arguments[0]])
-    assert record.read_commit() == {"id": "abc", "dirty": True}
-
-    answers["status"] = ""
-    assert record.read_commit() == {"id": "abc", "dirty": False}
-
-    monkeypatch.undo()
-    monkeypatch.setattr(machine, "find_root", lambda: tmp_path)
-    assert record.read_commit() is None
-
-
 def test_a_replay_bundle_holds_what_went_in_and_came_out(tmp_path: Path) -> None:
     """Prompts, outputs and traces are lines of JSON, and the environment names every package."""
     folder = record.write_replay(
@@ -312,3 +301,53 @@ def test_a_replay_bundle_holds_what_went_in_and_came_out(tmp_path: Path) -> None
     assert "torch" in json.loads((folder / "environment.json").read_text())["packages"]
     with pytest.raises(ResultsError, match=r"traces.jsonl .*; got .*margins.* line 1"):
         record.write_replay(tmp_path, prompts=[], outputs=[], traces=[{"margins": [float("nan")]}])
+
+
+def test_the_commit_is_read_with_what_differs_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside git and before the first commit there is none; then its id, and if a file differs."""
+
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        command = ["git", "-C", str(tmp_path), *who, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    monkeypatch.setattr(machine, "find_root", lambda: tmp_path)
+    assert machine.read_commit() is None
+    git("init", "-q")
+    assert machine.read_commit() is None
+    (tmp_path / "a").write_text("1")
+    git("add", "a")
+    git("commit", "-qm", "one")
+    commit = git("rev-parse", "HEAD")
+    (tmp_path / "untracked").write_text("1")
+    assert machine.read_commit() == {"id": commit, "dirty": False}
+    (tmp_path / "a").write_text("2")
+    assert machine.read_commit() == {"id": commit, "dirty": True}
+
+
+def test_versions_are_a_copy_each_time() -> None:
+    """Whoever takes a version out of what was returned takes it from no later record."""
+    first = machine.package_versions()
+    first.clear()
+
+    assert "numpy" in machine.package_versions()
+
+
+def test_records_are_read_without_the_mail_parser() -> None:
+    """What only reads records does not load the standard library's package metadata."""
+    code = "import sys, labkit.record; print('importlib.metadata' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
+
+
+def test_a_file_whose_name_cannot_be_is_a_fault(tmp_path: Path) -> None:
+    """A record that vouches for a name no file can have is answered, and not with a traceback."""
+    item = Artefact(path=300 * "a", sha256=64 * "0", size_bytes=1)
+    vouching = dataclasses.replace(start(tmp_path), artefacts=(item,))
+
+    assert record.check_artefacts(vouching, tmp_path) == [
+        f"artefact {item.path} cannot be read: File name too long"
+    ]

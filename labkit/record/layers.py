@@ -43,7 +43,8 @@ class Stated:
     @property
     def is_changed(self) -> bool:
         """Whether the value was changed on its way from the request to the live object."""
-        known = [value for value in dataclasses.astuple(self) if value is not None]
+        stages = (self.requested, self.resolved, self.observed)
+        known = [value for value in stages if value is not None]
         return any(value != known[0] for value in known[1:])
 
 

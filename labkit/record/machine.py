@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import sys
-from importlib import metadata
+from functools import cache
 from pathlib import Path
 
 from labkit.files import find_root
@@ -25,20 +25,34 @@ _PACKAGES = (
     "torch",
     "transformers",
 )
+_HEAD = "# branch.oid "  # of git's status, version 2
 
 
 def read_commit() -> dict[str, object] | None:
     """Return the clone's commit and whether its tracked files differ from it."""
     try:
-        commit = _git("rev-parse", "HEAD")
-        changes = _git("status", "--porcelain", "--untracked-files=no")
+        lines = _git("status", "--porcelain=v2", "--branch", "--untracked-files=no").splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"id": commit, "dirty": bool(changes)}
+    heads = [line.removeprefix(_HEAD) for line in lines if line.startswith(_HEAD)]
+    if heads in ([], ["(initial)"]):
+        return None
+    return {"id": heads[0], "dirty": any(not line.startswith("# ") for line in lines)}
 
 
 def package_versions() -> dict[str, str]:
-    """Return the installed versions of the packages that can change a result."""
+    """Return the installed versions of the packages that can change a result.
+
+    They are looked up once a process: what it has loaded does not change after that.
+    """
+    return dict(_installed())
+
+
+@cache
+def _installed() -> dict[str, str]:
+    # Loads the standard library's mail parser, which no command needs that only reads records.
+    from importlib import metadata
+
     found = {}
     for name in _PACKAGES:
         try:

@@ -91,16 +91,23 @@ def check_artefacts(record: RunRecord, folder: Path) -> list[str]:
     """Name each file of a run that is missing, or is not the one that the record is about."""
     faults = []
     for item in record.artefacts:
-        path = folder / item.path
-        if not path.is_file():
-            faults.append(f"artefact {item.path} is not there")
-        elif (found := sha256_of(path)) != item.sha256:
-            faults.append(f"artefact {item.path} must have sha256={item.sha256}; got {found}")
-        elif (size := path.stat().st_size) != item.size_bytes:
-            faults.append(
-                f"artefact {item.path} must have size_bytes={item.size_bytes}; got {size}"
-            )
+        try:
+            fault = _fault_of(folder / item.path, item)
+        except OSError as error:  # no permission, or a name that no file can have
+            fault = f"cannot be read: {error.strerror}"
+        if fault:
+            faults.append(f"artefact {item.path} {fault}")
     return faults
+
+
+def _fault_of(path: Path, item: Artefact) -> str | None:
+    if not path.is_file():
+        return "is not there"
+    if (found := sha256_of(path)) != item.sha256:
+        return f"must have sha256={item.sha256}; got {found}"
+    if (size := path.stat().st_size) != item.size_bytes:
+        return f"must have size_bytes={item.size_bytes}; got {size}"
+    return None
 
 
 def _require(holds: bool, rule: str, name: str, value: object, source: str) -> None:

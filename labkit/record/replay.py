@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from pathlib import Path
 
 from labkit.errors import ResultsError
@@ -49,4 +48,6 @@ def _json_lines(lines: Lines, *, what: str) -> str:
 
 def _installed() -> Iterable[tuple[str, str]]:
     """Yield every installed distribution, not only those that the record names."""
+    from importlib import metadata  # slow to load, and no reader of records needs it
+
     return ((item.metadata["Name"].lower(), item.version) for item in metadata.distributions())
