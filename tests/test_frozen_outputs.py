@@ -219,6 +219,18 @@ def test_impact_answers_by_its_status(
     assert main(["impact", files["right"], files[after], *options]) == status
 
 
+def test_a_rule_that_is_named_twice_is_scored_once(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rule has no spread with itself, so a second mention of it adds nothing."""
+    twice = ["--extractor", "last_number"] * 2
+
+    assert main(["score", files["right"], *twice]) == 0
+    said = capsys.readouterr().out
+    assert said.count("last_number") == 1
+    assert "spread" not in said
+
+
 @pytest.mark.parametrize(
     ("options", "status"),
     [

@@ -50,8 +50,8 @@ _COMMANDS = (
 
 _EPILOG = """\
 exit status: 0 it holds, 1 it does not (a request is rejected, a declared fact is contradicted,
-a runtime row is not preserving, two records are not shown to be of one artefact, a contract is
-not kept), 2 it could not be answered: the message says what to mend.
+a runtime row is not preserving, two records are of different artefacts, a contract is not kept),
+2 it could not be answered: the message says what to mend.
 
 example: labkit fingerprints path/to/config.json
 """

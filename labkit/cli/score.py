@@ -74,7 +74,7 @@ def execute(args: argparse.Namespace) -> int:
     from labkit.scoring import EXTRACTORS, calibrate, find_extractor, report_lengths, score, spread
 
     caps, limits = _caps(args), _limits(args)
-    rules = [find_extractor(name) for name in args.extractors or EXTRACTORS]
+    rules = [find_extractor(name) for name in dict.fromkeys(args.extractors or EXTRACTORS)]
     outputs = read_outputs(args.outputs)
     scores = [score(outputs.items, rule) for rule in rules]
     knees = {rule.name: calibrate(outputs.items, rule, caps, limits) for rule in rules if caps}
