@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import verdicts
 from verdict_bench import criteria, defects  # noqa: F401  # registers its cases
 from verdict_bench.cases import CASES, CHANGE, DEFECT, PRESERVE
 from verdict_bench.readings import judge_remainder, judge_staying
+from verdict_bench.running import PRECISIONS, run_subject
 from verdict_bench.subjects import SUBJECTS
 from verdict_bench.table import counts_of
 
@@ -175,6 +177,17 @@ def test_without_a_remainder_the_growth_decides() -> None:
 def stored() -> dict[str, Any]:
     """Return the committed benchmark."""
     return json.loads(STORED.read_text(encoding="utf-8"))
+
+
+def test_cases_that_leave_the_baseline_are_run_and_counted() -> None:
+    """A change whose outputs part at once is measured at each precision, and so is a defect."""
+    gpt2 = replace(SUBJECTS[0], steps=STEPS)
+    wanted = ("window:size=8", "attention scale 1 % too large")
+    cases = [case for case in CASES if case.name in wanted]
+    records = run_subject(gpt2, cases)
+
+    assert [sorted(record.at) for record in records] == [sorted(PRECISIONS)] * len(wanted)
+    assert any(not run.identical for run in records[0].at["float16"].lane.runs.values())
 
 
 def test_the_stored_counts_are_those_of_the_stored_rows(stored: dict[str, Any]) -> None:

@@ -122,7 +122,9 @@ def _measure(record: Record, prompts: Sequence[Prompt], floor: _Floor) -> None:
                 baselines = [floor.of(prompt) for prompt in group]
                 recorder = Recorder(backend=variant)
                 expect = option.expected(group) if option else {}
-                for place, run in enumerate(compare(recorder, baselines, expect=expect)):
+                for place, run in enumerate(
+                    compare(recorder, baselines, expect=expect, go_on=False)
+                ):
                     rows = [answer[place] for answer in recorder.kept]
                     base = baselines[place]
                     runs[run.prompt] = run
@@ -147,5 +149,5 @@ def _exactly(
     """Run the case in the reference's own precision: what remains is not rounding."""
     with record.case.apply(floor.exact) as variant:
         for group in groups:
-            for run in compare(variant, [floor.of(prompt) for prompt in group]):
+            for run in compare(variant, [floor.of(prompt) for prompt in group], go_on=False):
                 yield run.prompt, run.distance
