@@ -4,8 +4,9 @@ A run folder holds `results.json`, `record.json`, `journal.jsonl` and `executed/
 of results.json is replaced as a whole, so that a run killed at any moment leaves a valid file.
 
 A section is a file `sections/NN_name.schema.json`, and the notebook of the same name fills it;
-nothing else lists them. Its `rowName` is the key that tells its rows apart. A section that a file
-lacks was not measured, so that adding one keeps the version.
+nothing else lists them. Its `rowName` is the key that tells its rows apart, and its `madeFrom` the
+parts of the run's record that can change a row. A section that a file lacks was not measured, so
+that adding one keeps the version.
 """
 
 from __future__ import annotations
@@ -76,6 +77,12 @@ def row_names() -> dict[str, str]:
     """Return, for each section, the key whose value names a row."""
     files = zip(SECTIONS, _SECTION_FILES, strict=True)
     return {name: _package_json(path)["rowName"] for name, path in files}
+
+
+def origins_of_sections() -> dict[str, tuple[str, ...]]:
+    """Return, for each section, the layers or fields of a record that its rows are made from."""
+    files = zip(SECTIONS, _SECTION_FILES, strict=True)
+    return {name: tuple(_package_json(path)["madeFrom"]) for name, path in files}
 
 
 def _package_json(path: Path) -> Any:

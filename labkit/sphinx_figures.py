@@ -1,14 +1,16 @@
 """The directive that puts a live figure on a page: `{live-figure} boundary`.
 
-A figure is made while the book is built, from the results of the run that the book shows. One that
-needs a script of its own names it in `data-script`; only pages with such a figure load it. One that
-needs further files has a `write_files`.
+A figure is made while the book is built, from the results of the run that the book shows, and
+followed by the line that leads to where its numbers come from. One that needs a script of its own
+names it in `data-script`; only pages with such a figure load it. One that needs further files has a
+`write_files`.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,11 +18,12 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from labkit import figures
-from labkit.errors import LabError
-from labkit.results import RESULTS_NAME, read_results
+from labkit.errors import LabError, ResultsError
+from labkit.origins import RUN, line_html, origin_of
+from labkit.results import RESULTS_NAME
+from labkit.sphinx_run import linker
+from labkit.staged import SHOWN_NAME, STAGE, read_shown, staged_results
 
-STAGE = "book/run"
-"""Where a build finds the results of the run it shows."""
 _SCRIPT = re.compile(r'data-script="([\w.-]+)"')
 
 
@@ -31,29 +34,57 @@ class LiveFigure(SphinxDirective):
     has_content: ClassVar[bool] = False
 
     def run(self) -> list[nodes.Node]:
-        """Return the figure, or an error that names the page and line."""
+        """Return the figure and where it is from, or an error that names the page and line."""
         stage = Path(self.env.srcdir) / STAGE
-        self.env.note_dependency(str(stage / RESULTS_NAME))
+        for name in (RESULTS_NAME, SHOWN_NAME):
+            self.env.note_dependency(str(stage / name))
         try:
             html = render(self.arguments[0], stage=stage)
             if write_files := getattr(figure_named(self.arguments[0]), "write_files", None):
                 static = Path(self.env.app.outdir) / "_static"
                 static.mkdir(parents=True, exist_ok=True)
                 write_files(static)
+            origins = origins_of(figure_named(self.arguments[0]))
+            found = [origin_of(key, stage=stage) for key in origins]
         except LabError as problem:
             raise self.error(str(problem)) from problem
+        if found:
+            html += line_html(found, link=linker(self.env.app, self.env.docname))
         return [nodes.raw("", html, format="html")]
 
 
 def render(name: str, *, stage: Path) -> str:
-    """Return a figure's HTML.
+    """Return a figure's HTML, or a note where the run lacks what it shows.
 
     Raises:
-        LabError: If there is no such figure, or the run lacks what it needs.
+        LabError: If there is no such figure.
     """
     module = figure_named(name)
-    html: str = module.render(read_results(stage))
+    results = staged_results(stage)
+    section = getattr(module, "SECTION", None)
+    if section and not results[section]:
+        return _lacks(f"This figure shows the section {section}", stage=stage)
+    try:
+        html: str = module.render(results)
+    except (KeyError, ResultsError):
+        # The schema asks only for what every release of the lab has written.
+        if section and read_shown(stage).lacks:
+            return _lacks(f"This figure needs more of the section {section}", stage=stage)
+        raise
     return html
+
+
+def origins_of(module: Any) -> tuple[str, ...]:
+    """Return the keys of what a figure is made from: the run, where it does not say otherwise."""
+    origins: tuple[str, ...] = getattr(module, "ORIGINS", (RUN,))
+    return origins
+
+
+def _lacks(what: str, *, stage: Path) -> str:
+    shown = read_shown(stage)
+    note = shown.note(f"{what}, which {shown.run} does not have.")
+    words = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(note))
+    return f'<p class="labkit-lacks" role="note">{words}</p>'
 
 
 def figure_named(name: str) -> Any:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from sections import least_section
+from support import ROOT
 
 from labkit import book
-from labkit.errors import RunError
+from labkit.errors import ResultsError, RunError
 from labkit.record import read_record
 from labkit.results import NOTEBOOKS, SECTIONS, recorded_run
+from labkit.staged import read_shown
 
 
 def make_run(root: Path, name: str, *, command: str = "chapter") -> Path:
@@ -21,10 +24,10 @@ def make_run(root: Path, name: str, *, command: str = "chapter") -> Path:
     with recorded_run(folder, command=command, profile={"name": "quick"}) as held:
         for section in SECTIONS:
             held.write_section(section, least_section(section, elapsed_s=1.25))
-    (folder / "executed").mkdir()
-    for notebook in NOTEBOOKS:
-        (folder / "executed" / notebook).write_text("{}")
-    (folder / "executed" / "04_admission.failed.ipynb").write_text("{}")
+        (folder / "executed").mkdir()
+        for notebook in NOTEBOOKS:
+            shutil.copyfile(ROOT / "notebooks" / notebook, folder / "executed" / notebook)
+        (folder / "executed" / "04_admission.failed.ipynb").write_text("{}")
     return folder
 
 
@@ -50,8 +53,14 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
     assert sorted(path.name for path in stage.iterdir()) == [
         *NOTEBOOKS,
         "about_this_run.md",
+        "notebook_status.md",
+        "record.json",
         "results.json",
+        "shown.json",
+        "stored_measurements.md",
+        "this_run_and_yours.md",
     ]
+    assert read_shown(stage).lacks == ()
     page = (stage / "about_this_run.md").read_text()
     run = read_record(folder)
     assert f"| Run | {run.id} |" in page
@@ -61,16 +70,18 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
     assert "| window | – |" in page
 
 
-def test_a_run_that_executed_nothing_is_refused(tmp_path: Path) -> None:
-    """A folder without executed notebooks cannot be shown, and the old stage stays."""
-    old = tmp_path / "book" / "run" / "old.ipynb"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
+def test_a_folder_that_is_not_there_is_shown_as_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without any run every notebook has a page that says so, with the command that makes one."""
+    stage = book.stage_run(tmp_path / "results" / "gone", root=tmp_path)
 
-    with pytest.raises(RunError, match="labkit chapter --profile quick"):
-        book.stage_run(tmp_path / "results" / "gone", root=tmp_path)
-
-    assert old.is_file()
+    for notebook in NOTEBOOKS:
+        page = (stage / notebook.replace(".ipynb", ".md")).read_text()
+        assert page.startswith("# ")
+        assert "`labkit chapter --profile cpu`" in page
+    assert "the folder is not there" in (stage / "about_this_run.md").read_text()
+    assert "gone is not a whole run: the folder is not there" in capsys.readouterr().err
 
 
 def test_the_last_finished_chapter_of_ones_own_is_shown(tmp_path: Path) -> None:
@@ -108,37 +119,140 @@ def test_a_run_that_is_not_whole_is_not_chosen(tmp_path: Path) -> None:
     assert book.choose_run(root=tmp_path) == published
 
 
+def change_json(file: Path, **changes: object) -> None:
+    """Change keys of a JSON file, with the record's digest of it made anew."""
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    if file.name != "record.json":
+        vouch_again(file)
+
+
+def vouch_again(file: Path) -> None:
+    """Let the record of a run forget a file, as if it had been made without."""
+    folder = next(parent for parent in file.parents if (parent / "record.json").is_file())
+    kept = [
+        item
+        for item in json.loads((folder / "record.json").read_text())["artefacts"]
+        if folder / item["path"] != file
+    ]
+    restate(folder, artefacts=kept)
+
+
 @pytest.mark.parametrize(
     ("lacks", "said"),
     [
-        pytest.param("status", "status='started'", id="unfinished"),
+        pytest.param("status", "status='started' in place of 'finished'", id="unfinished"),
         pytest.param("notebook", "no executed/02_preservation.ipynb", id="notebook"),
         pytest.param("section", "no section fallbacks", id="section"),
-        pytest.param("results", "no sections fingerprints, preservation, ", id="results"),
+        pytest.param("results", "no results.json", id="no-results"),
+        pytest.param("old results", "results.json is of version 0, not 1", id="old-results"),
+        pytest.param("record", "no record.json", id="no-record"),
+        pytest.param("old record", "record.json is of version 1, not 2", id="old-record"),
+        pytest.param(
+            "source", "executed/02_preservation.ipynb is of an older source", id="old-notebook"
+        ),
     ],
 )
-def test_a_run_that_is_not_whole_is_refused(tmp_path: Path, lacks: str, said: str) -> None:
-    """What a run lacks is named before anything is staged, and the old stage stays."""
+def test_a_run_that_is_not_whole_is_shown_with_what_it_lacks(
+    tmp_path: Path, lacks: str, said: str
+) -> None:
+    """What a run lacks or has of another version is named, with the command that completes it."""
     folder = make_run(tmp_path, "mine")
-    old = tmp_path / "book" / "run" / "old.ipynb"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
-    file = folder / "results.json"
-    stored = json.loads(file.read_text())
+    results, notebook = folder / "results.json", folder / "executed" / NOTEBOOKS[1]
     if lacks == "status":
         restate(folder, status="started", finished_utc=None, elapsed_s=None, artefacts=[])
     elif lacks == "section":
-        file.write_text(json.dumps({**stored, "fallbacks": None}))
-    elif lacks == "results":
-        file.unlink()
+        change_json(results, fallbacks=None)
+    elif lacks in ("results", "record"):
+        (folder / f"{lacks}.json").unlink()
+    elif lacks.startswith("old"):
+        file = folder / f"{lacks.removeprefix('old ')}.json"
+        version = json.loads(file.read_text())["schema_version"] - 1
+        change_json(file, schema_version=version)
+    elif lacks == "source":
+        vouch_again(notebook)
+        notebook.write_text(notebook.read_text().replace("## Overview", "## Survey"))
     else:
-        (folder / "executed" / NOTEBOOKS[1]).unlink()
+        notebook.unlink()
+    stage = book.stage_run(folder, root=tmp_path)
+    shown = read_shown(stage)
 
-    with pytest.raises(RunError) as refusal:
+    assert said in "; ".join(shown.lacks)
+    assert said in (stage / "about_this_run.md").read_text()
+    assert shown.remedy.startswith("labkit chapter --profile ")
+    assert shown.remedy.endswith("results/mine")
+
+
+def test_a_notebook_of_an_older_source_says_so_below_its_title(tmp_path: Path) -> None:
+    """The page of a notebook that was changed since it ran has a note, and a whole one has none."""
+    folder = make_run(tmp_path, "mine")
+    old = folder / "executed" / NOTEBOOKS[1]
+    vouch_again(old)
+    old.write_text(old.read_text().replace("## Overview", "## Survey"))
+    stage = book.stage_run(folder, root=tmp_path)
+    second = [json.loads((stage / name).read_text())["cells"][1] for name in NOTEBOOKS[:2]]
+
+    assert second[0]["cell_type"] == "code"
+    assert "ran an older source of this notebook" in second[1]["source"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        pytest.param("record.json", "{", "record.json", id="record"),
+        pytest.param("record.json", "[]", "record.json", id="record-of-another-shape"),
+        pytest.param("results.json", "{", "results.json", id="results"),
+        pytest.param("results.json", '{"schema_version": 1}', "results.json", id="schema"),
+        pytest.param(f"executed/{NOTEBOOKS[0]}", "{", NOTEBOOKS[0], id="notebook"),
+        pytest.param(f"executed/{NOTEBOOKS[0]}", "{}", NOTEBOOKS[0], id="no-notebook"),
+    ],
+)
+@pytest.mark.parametrize("vouched", [True, False], ids=["vouched-for", "unknown"])
+def test_a_corrupt_run_stops_the_book_by_name(
+    tmp_path: Path, file: str, text: str, said: str, vouched: bool
+) -> None:
+    """A file that is there and cannot be what it claims to be is named; the old stage stays."""
+    folder = make_run(tmp_path, "mine")
+    if not vouched:
+        restate(folder, artefacts=[])
+    (folder / file).write_text(text)
+    old = tmp_path / "book" / "run" / "old.ipynb"
+    old.parent.mkdir(parents=True)
+    old.write_text("{}")
+
+    with pytest.raises(ResultsError, match=said):
         book.stage_run(folder, root=tmp_path)
 
-    assert said in str(refusal.value)
     assert old.is_file()
+
+
+def test_a_file_that_was_changed_by_hand_stops_the_book(tmp_path: Path) -> None:
+    """Results that are sound and not those of the record are refused by their digest."""
+    folder = make_run(tmp_path, "mine")
+    file = folder / "results.json"
+    file.write_text(file.read_text().replace('"elapsed_s": 1.25', '"elapsed_s": 1.5'))
+
+    with pytest.raises(ResultsError, match=r"artefact results\.json must have sha256="):
+        book.stage_run(folder, root=tmp_path)
+
+
+def test_the_status_page_says_of_each_notebook_how_it_went(tmp_path: Path) -> None:
+    """A notebook that ran, one that failed and one of an older source are told apart."""
+    folder = make_run(tmp_path, "mine")
+    executed = folder / "executed"
+    (executed / NOTEBOOKS[3]).unlink()  # its failed copy is still there
+    vouch_again(executed / NOTEBOOKS[1])
+    old = (executed / NOTEBOOKS[1]).read_text()
+    (executed / NOTEBOOKS[1]).write_text(old.replace("## Overview", "## Survey"))
+    stage = book.stage_run(folder, root=tmp_path)
+    rows = [
+        [cell.strip() for cell in line.split("|")[2:-1]]
+        for line in (stage / "notebook_status.md").read_text().splitlines()
+        if line.startswith("| [0")
+    ]
+
+    assert [row[0] for row in rows] == ["ran"] * 3 + ["failed"] + ["ran"] * (len(NOTEBOOKS) - 4)
+    assert [row[2] for row in rows[:2]] == ["this one", "older"]
+    assert {row[3] for row in rows} == {"1.25"}
 
 
 def test_a_copy_of_the_book_has_a_stage_of_its_own(tmp_path: Path) -> None:

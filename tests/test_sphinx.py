@@ -137,7 +137,7 @@ def test_config_executes_nothing_and_loads_ours() -> None:
 
     assert config["execute"]["execute_notebooks"] == "off"
     assert sphinx["extra_extensions"] == [
-        f"labkit.{name}" for name in ("sphinx_vega", "sphinx_site", "sphinx_figures")
+        f"labkit.{name}" for name in ("sphinx_vega", "sphinx_site", "sphinx_run", "sphinx_figures")
     ]
     assert sphinx["config"]["html_math_renderer"] == "mathml"
     assert {"notebooks", "results", "tests", "README.md"} <= set(config["exclude_patterns"])
@@ -154,6 +154,7 @@ def test_book_builds_without_a_warning(tmp_path: Path) -> None:
 
     assert built.status == 0, built.log[-3000:]
     assert page.count('class="labkit-chart"') == 4
+    assert page.count('class="labkit-origin"') == 5, "four charts and a table"
     assert 'data-bundle="labkit-vega.js"' in page
     assert sphinx_vega.SCRIPT not in prose
     assert "<strong>79</strong>" in prose or ">79<" in prose

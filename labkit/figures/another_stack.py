@@ -9,6 +9,8 @@ from labkit import charts
 from labkit.figures._stored import stored_section
 from labkit.sphinx_vega import chart_html
 
+ORIGINS = ("stacks",)
+
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the convergence chart; it is the same for every run."""

@@ -9,6 +9,8 @@ from labkit import charts
 from labkit.figures._benchmark import table_html
 from labkit.figures._stored import stored_section
 
+ORIGINS = ("stacks",)
+
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the table; it is the same for every run."""

@@ -8,6 +8,8 @@ from typing import Any
 from labkit import charts
 from labkit.sphinx_vega import chart_html
 
+SECTION = "preservation"
+
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the figure of the boundary."""

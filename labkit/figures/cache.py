@@ -10,6 +10,8 @@ from labkit.experiments.fingerprints import read_specs
 from labkit.files import data_file
 from labkit.sphinx_vega import chart_html
 
+SECTION = "fingerprints"
+
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the figure of cache bytes against context length."""

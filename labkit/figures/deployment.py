@@ -11,6 +11,7 @@ import pandas as pd
 from labkit.charts.style import rows_of
 from labkit.figures._benchmark import table_html
 
+SECTION = "records"
 PLAIN, DEPLOYED = "plain", "deployed"
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _COLUMNS = {

@@ -19,6 +19,7 @@ from labkit.figures._form import form_html
 from labkit.files import data_file
 from labkit.playground import decide, reasons_html, summarise
 
+ORIGINS = ()
 SCRIPT = "labkit-playground.js"
 RUNTIME = "pyodide"
 RULES_ARCHIVE = "labkit-rules.zip"

@@ -12,6 +12,8 @@ from typing import Any
 
 from labkit.charts.style import by_number, rows_of
 
+SECTION = "fallbacks"
+
 _WORDS = {
     "refused": "refused",
     "warned": "warned",

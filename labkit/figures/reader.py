@@ -9,6 +9,7 @@ from typing import Any
 
 from labkit.charts.style import labels_of, rows_of
 
+SECTION = "preservation"
 SCRIPT = "labkit-reader.js"
 _OLD = (
     "This run was recorded before the texts around a difference were kept. "

@@ -9,6 +9,8 @@ from labkit import charts
 from labkit.figures._benchmark import stored_benchmark
 from labkit.sphinx_vega import chart_html
 
+ORIGINS = ("verdicts",)
+
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the matrix of criteria and sizes of effects; it is the same for every run."""

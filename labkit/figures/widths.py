@@ -8,6 +8,8 @@ from typing import Any
 from labkit import charts
 from labkit.figures._benchmark import stored_benchmark, table_html
 
+ORIGINS = ("verdicts",)
+
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the table; it is the same for every run."""
