@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
+
+from labkit.files import write_atomically
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA_VERSION = 1
@@ -33,16 +39,34 @@ def main(arguments: list[str] | None = None) -> int:
         help="part of an architecture's name; the file's rows of the others stay",
     )
     parser.add_argument("--case", help="part of a case's name; the file's other rows stay")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help="architectures at once, each with its share of the cores (default: one a core)",
+    )
     chosen = parser.parse_args(arguments)
     wanted = [name.lower() for name in chosen.subject or [""]]
-    subjects = [s for s in SUBJECTS if any(name in s.name.lower() for name in wanted)]
+    subjects = [s.name for s in SUBJECTS if any(name in s.name.lower() for name in wanted)]
     found = read(chosen.json) if chosen.subject or chosen.case else {}
-    for subject in subjects:
-        found = with_subject(found, subject, cases=chosen.case or "")
-        chosen.json.parent.mkdir(parents=True, exist_ok=True)
-        chosen.json.write_text(as_text(found), encoding="utf-8")
+    chosen.json.parent.mkdir(parents=True, exist_ok=True)
+    for part in measured(subjects, cases=chosen.case or "", jobs=chosen.jobs):
+        found = merged(found, part)
+        write_atomically(chosen.json, as_text(found))
     report(found)
     return 0 if holds(found["summary"]["criteria"][RULE]) else 1
+
+
+def measured(subjects: list[str], *, cases: str, jobs: int) -> Iterator[dict[str, Any]]:
+    """Yield what `measure` finds of each subject, the largest begun first."""
+    jobs = max(1, min(jobs, len(subjects)))
+    threads = max(1, len(os.sched_getaffinity(0)) // jobs)
+    with ProcessPoolExecutor(
+        max_workers=jobs, mp_context=multiprocessing.get_context("spawn")
+    ) as pool:
+        waiting = [pool.submit(measure, name, cases, threads) for name in reversed(subjects)]
+        for done in as_completed(waiting):
+            yield done.result()
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -51,48 +75,62 @@ def read(path: Path) -> dict[str, Any]:
     return stored if stored.get("schema_version") == SCHEMA_VERSION else {}
 
 
-def with_subject(stored: dict[str, Any], subject: Any, *, cases: str) -> dict[str, Any]:
-    """Run cases on a subject and put their rows in the place of the stored ones."""
+def measure(name: str, cases: str, threads: int) -> dict[str, Any]:
+    """Run the cases whose names contain `cases` on a subject; return its part of the file."""
     import torch
-    import transformers
     from verdict_bench import defects  # noqa: F401  # registers its cases
     from verdict_bench.cases import CASES
     from verdict_bench.doubles import reference_share
     from verdict_bench.running import run_subject
     from verdict_bench.subjects import SUBJECTS
-    from verdict_bench.table import rows_of, summarise
+    from verdict_bench.table import rows_of
 
+    torch.set_num_threads(threads)
+    subject = next(one for one in SUBJECTS if one.name == name)
     began_s = time.perf_counter()
     records = run_subject(subject, [case for case in CASES if cases in case.name])
-    ran = {(subject.name, record.case.name) for record in records}
-    share = {} if cases else {subject.name: reference_share(subject)}
+    share = {} if cases else {name: reference_share(subject)}
     elapsed_s = round(time.perf_counter() - began_s, 1)
-    print(f"{subject.name}: {elapsed_s:.0f} s", file=sys.stderr)
+    print(f"{name}: {elapsed_s:.0f} s", file=sys.stderr)
+    return {
+        "ran": [record.case.name for record in records],
+        "subject": name,
+        "elapsed_s": {} if cases else {name: elapsed_s},
+        "reference_share": share,
+        "rows": rows_of(records),
+        "refused": [
+            {"subject": name, "case": record.case.name, "why": record.refused}
+            for record in records
+            if record.refused is not None
+        ],
+    }
+
+
+def merged(stored: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Return the file's content with a subject's part in the place of its stored rows."""
+    import torch
+    import transformers
+    from verdict_bench.subjects import SUBJECTS
+    from verdict_bench.table import summarise
+
     order = [one.name for one in SUBJECTS]
-    rows = sorted(
-        _others(stored.get("rows", []), ran) + rows_of(records),
-        key=lambda row: order.index(row["subject"]),
-    )
-    refused = _others(stored.get("refused", []), ran)
-    refused += [
-        {"subject": subject.name, "case": r.case.name, "why": r.refused}
-        for r in records
-        if r.refused is not None
-    ]
+    ran = {(part["subject"], case) for case in part["ran"]}
+
+    def put(key: str) -> list[dict[str, Any]]:
+        kept = [row for row in stored.get(key, []) if (row["subject"], row["case"]) not in ran]
+        return sorted(kept + part[key], key=lambda row: order.index(row["subject"]))
+
+    rows = put("rows")
     return {
         "schema_version": SCHEMA_VERSION,
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
         "processor": platform.machine(),
-        "elapsed_s": stored.get("elapsed_s", {}) | ({} if cases else {subject.name: elapsed_s}),
-        "reference_share": stored.get("reference_share", {}) | share,
+        "elapsed_s": stored.get("elapsed_s", {}) | part["elapsed_s"],
+        "reference_share": stored.get("reference_share", {}) | part["reference_share"],
         "summary": summarise(rows),
-        "refused": refused,
+        "refused": put("refused"),
         "rows": rows,
     }
-
-
-def _others(rows: list[dict[str, Any]], ran: set[tuple[str, str]]) -> list[dict[str, Any]]:
-    return [row for row in rows if (row["subject"], row["case"]) not in ran]
 
 
 def as_text(found: dict[str, Any]) -> str:
