@@ -73,6 +73,12 @@ def stored_files() -> dict[str, StoredFile]:
             shown_on="the same weights on llama.cpp",
         ),
         StoredFile(
+            key="families",
+            path=data_file("families", "gemma3-270m", record.RECORD_NAME),
+            made_by="labkit preservation --profile gemma3-270m --run results/gemma3-270m",
+            shown_on="the preservation table on Gemma 3",
+        ),
+        StoredFile(
             key="releases",
             path=data_file("fallbacks", "matrix.json"),
             made_by="labkit fallbacks --matrix",

@@ -15,7 +15,7 @@ from support import ROOT
 from labkit import charts, sphinx_figures
 from labkit.charts.behind import tables_behind
 from labkit.errors import LabError
-from labkit.figures._stored import stored_section
+from labkit.figures._stored import GEMMA, stored_section
 
 
 @pytest.fixture
@@ -55,7 +55,15 @@ def test_a_chart_without_tooltips_has_no_table() -> None:
     assert tables_behind({"mark": "bar", "data": {"values": [{"a": 1}]}}) == ""
 
 
-CHARTS = ["boundary", "margins", "cache", "convergence", "verdicts", "another_stack"]
+CHARTS = [
+    "boundary",
+    "margins",
+    "cache",
+    "convergence",
+    "verdicts",
+    "another_stack",
+    "another_family",
+]
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -168,7 +176,7 @@ def test_a_run_without_records_says_so() -> None:
 
 def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:
     """A page that asks for a figure that is not there is told which are."""
-    with pytest.raises(LabError, match=r"figure must be one of another_stack, .*; got 'plot'"):
+    with pytest.raises(LabError, match=r"figure must be one of another_family, .*; got 'plot'"):
         sphinx_figures.render("plot", stage=tmp_path)
 
 
@@ -185,3 +193,17 @@ def test_the_page_on_another_stack_says_what_was_measured() -> None:
     assert different == ["different artefact"] * 3
     assert flash["ratio"] < 2 < published["ratio"]
     assert both["ratio"] / published["ratio"] == pytest.approx(1, abs=0.25)
+
+
+def test_the_page_on_another_family_says_what_was_measured() -> None:
+    """No reordering option is called a change on Gemma 3 though outputs move; the others are."""
+    rows = {row["knob"]: row for row in stored_section("families", GEMMA)["rows"]}
+    runtime = [row for row in rows.values() if row["kind"] != "model"]
+    changed = {row["verdict"] for row in rows.values() if row["kind"] == "model"}
+
+    assert {row["verdict"] for row in runtime} == {"preserving", "undetermined"}
+    assert sum(row["identical"] < row["runs"] for row in runtime) > len(runtime) / 2
+    assert changed == {"different artefact", "not applicable"}
+    assert "does not apply" in next(
+        row["sentence"] for row in rows.values() if row["verdict"] == "not applicable"
+    )

@@ -7,6 +7,8 @@ from typing import Any
 from labkit.files import data_file
 from labkit.results import read_results
 
+GEMMA = "gemma3-270m/results.json"
+
 
 def stored_section(folder: str, name: str) -> dict[str, Any]:
     """Return the preservation section of the run `name` in a folder of `data`."""
