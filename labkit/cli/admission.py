@@ -53,16 +53,17 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _decide(args: argparse.Namespace) -> int:
-    from labkit.experiments.admission import decide_files
+    # not through `labkit.experiments`, whose runs and records take longer to load than to decide
+    from labkit.admission import RuntimeFacts, admit
+    from labkit.rules._files import read_facts, read_request_file
+    from labkit.spec import fingerprint, read_config_file
 
-    facts = Path(args.facts) if args.facts else None
-    decision = decide_files(
-        Path(args.spec),
-        request=Path(args.request),
-        facts=facts,
-        shape=args.shape,
-        prompt_tokens=args.prompt_tokens,
+    spec = fingerprint(read_config_file(args.spec))
+    request = read_request_file(
+        Path(args.request), shape=args.shape, prompt_tokens=args.prompt_tokens
     )
+    facts = read_facts(Path(args.facts)) if args.facts else RuntimeFacts()
+    decision = admit(spec, request, facts)
     if args.json:
         print_json(decision.to_json())
     else:

@@ -6,12 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from labkit.admission import Decision, Request, RuntimeFacts, Shape, admit, read_request
+from labkit.admission import Request, RuntimeFacts, admit
 from labkit.errors import RequestError
 from labkit.experiments._section import as_profile, run_section
 from labkit.files import data_file, shown
 from labkit.profiles import Profile
 from labkit.progress import Progress, tell
+from labkit.rules._files import read_text
 from labkit.rules._json import parse_json
 from labkit.spec import fingerprint, read_config_file
 
@@ -40,47 +41,9 @@ def run(
     )
 
 
-def decide_files(
-    config: Path,
-    *,
-    request: Path,
-    facts: Path | None = None,
-    shape: Shape | None = None,
-    prompt_tokens: int | None = None,
-) -> Decision:
-    """Decide one request from files: a config, the request, and what is known of the runtime.
-
-    Args:
-        config: The model's config.json.
-        request: The request, in labkit's shape or in the OpenAI chat shape.
-        facts: Facts as `RuntimeFacts.from_json` reads them; None: nothing is known.
-        shape: The shape that the request must have; None: see by its fields.
-        prompt_tokens: Length of the rendered prompt of a chat request.
-
-    Raises:
-        ConfigError: If the config is broken.
-        RequestError: If the request or the facts are; the text names what is wrong.
-    """
-    spec = fingerprint(read_config_file(config))
-    asked = read_request(
-        _read_text(request), shape=shape, prompt_tokens=prompt_tokens, what=shown(request)
-    )
-    known = read_facts(facts) if facts else RuntimeFacts()
-    return admit(spec, asked, known)
-
-
-def read_facts(path: Path) -> RuntimeFacts:
-    """Read a file of facts.
-
-    Raises:
-        RequestError: If it is no JSON, or a fact is unknown or of another kind.
-    """
-    return RuntimeFacts.from_json(_read_json(path))
-
-
 def _measure(progress: Progress) -> dict[str, Any]:
     path = data_file(*CASES)
-    cases = _read_json(path)
+    cases: Any = parse_json(read_text(path), what=shown(path))
     if not isinstance(cases, list):
         raise RequestError(f"The cases must be a JSON list; got {type(cases).__name__}.")
     rows = []
@@ -110,15 +73,3 @@ def _summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "as_expected": sum(row["outcome"] == row["expected"] for row in rows),
         "reasons": sum(len(row["reasons"]) for row in rows),
     }
-
-
-def _read_json(path: Path) -> Any:
-    """Return a file's JSON; the error names the file and the place."""
-    return parse_json(_read_text(path), what=shown(path))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{shown(path)} must be readable UTF-8 text; got: {error}.") from error

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.admission import RuntimeFacts
 from labkit.errors import RequestError
-from labkit.experiments.admission import read_facts
 from labkit.files import dump_json, write_atomically
+from labkit.rules._files import read_facts
 
 if TYPE_CHECKING:
     from labkit.facts import Checked, LearnedFacts
