@@ -9,7 +9,7 @@ PROFILE ?= cpu
 STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup chapter quick book lab bench verdicts llamacpp test lint notebooks lock clean
+.PHONY: help setup chapter quick book pdf lab bench verdicts llamacpp test lint notebooks lock clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ quick: $(STAMP) ## the same at its smallest, in about two minutes
 
 book: $(STAMP) ## build the book from your last run, or from the published one
 	$(BIN)/labkit book
+
+pdf: $(STAMP) ## build the book and print it into one PDF (needs Chromium)
+	$(BIN)/labkit book --pdf _build/chapter.pdf
 
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks

@@ -144,6 +144,7 @@ def test_the_makefile_has_the_targets_the_lab_promises() -> None:
         "chapter",
         "quick",
         "book",
+        "pdf",
         "lab",
         "bench",
         "test",

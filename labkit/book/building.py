@@ -10,7 +10,7 @@ from labkit.errors import RunError
 from labkit.files import find_root, write_atomically
 
 SITE = "_build/html"
-_FIRST_PAGE = "book/intro.html"
+FIRST_PAGE = "book/intro.html"
 # Jupyter Book's own names no icon, so that a browser asks the host for one that is not there;
 # a file named here would be asked for and dropped again, as the page is left at once.
 _POINTER = f"""\
@@ -20,9 +20,9 @@ _POINTER = f"""\
 <meta charset="utf-8">
 <title>Architecture or runtime?</title>
 <link rel="icon" href="data:,">
-<meta http-equiv="refresh" content="0; url={_FIRST_PAGE}">
+<meta http-equiv="refresh" content="0; url={FIRST_PAGE}">
 </head>
-<body><p><a href="{_FIRST_PAGE}">To the first page</a></p></body>
+<body><p><a href="{FIRST_PAGE}">To the first page</a></p></body>
 </html>
 """
 _LOG_LINES = 30

@@ -45,6 +45,11 @@ def add_to(subparsers: Subparsers) -> None:
         metavar="FOLDER",
         help="build a copy of the book there and leave yours as it is",
     )
+    book.add_argument(
+        "--pdf",
+        metavar="FILE",
+        help="print the whole chapter into one PDF as well (needs a Chromium)",
+    )
     add_json_option(book)
     book.set_defaults(execute=execute_book)
 
@@ -75,7 +80,10 @@ def execute_book(args: argparse.Namespace) -> int:
 
     run_dir = choose_run(args.run)
     page = _build(run_dir, into=Path(args.into) if args.into else None)
-    _report({"run": str(run_dir), "book": str(page)}, as_json=args.json)
+    result: dict[str, object] = {"run": str(run_dir), "book": str(page)}
+    if args.pdf:
+        result |= {"pdf": args.pdf, "sheets": _print(page, Path(args.pdf))}
+    _report(result, as_json=args.json)
     return EXIT_HOLDS
 
 
@@ -102,6 +110,12 @@ def _get_playground() -> None:
         say(f"warning: the playground of the book will not decide. {error}")
 
 
+def _print(first: Path, pdf: Path) -> int:
+    from labkit.book import FIRST_PAGE, pages_in_order, print_pages
+
+    return print_pages(pages_in_order(first.parent / FIRST_PAGE), pdf, say=say)
+
+
 def _report(result: dict[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(result)
@@ -111,3 +125,5 @@ def _report(result: dict[str, object], *, as_json: bool) -> None:
         print(f"Book:    {page}")
         print(f"Read it: python3 -m http.server --directory {Path(str(page)).parent} 8000")
         print("         and open http://127.0.0.1:8000")
+    if "pdf" in result:
+        print(f"PDF:     {result['pdf']}, {result['sheets']} sheets")
