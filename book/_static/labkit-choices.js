@@ -12,6 +12,9 @@
     // The figure says what it shows; Vega would say it a second time.
     const drawing = figure.querySelector(".labkit-chart-view");
     ["role", "aria-label", "aria-roledescription"].forEach((name) => drawing.removeAttribute(name));
+    for (const part of drawing.querySelectorAll("[role^='graphics-']")) {
+      ["role", "aria-roledescription"].forEach((name) => part.removeAttribute(name));
+    }
     reach(drawing.querySelector("svg"));
     for (const name of SHARED) {
       if (has(view, name)) follow(figure, view, name);

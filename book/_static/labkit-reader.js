@@ -15,7 +15,7 @@
     const text = make("p", entry.before, { class: "labkit-reader-text" });
     const after = entry[`${who}_after`];
     text.append(make("mark", entry[`${who}_token`]), after ?? "");
-    box.append(make("h4", title), text);
+    box.append(make("h3", title), text);
     if (after === null) {
       box.append(make("p", "A second pass did not come to the same difference, so its own "
         + "continuation is not shown.", { class: "labkit-reader-note" }));
