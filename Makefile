@@ -58,13 +58,14 @@ lint: $(STAMP) ## check style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The browser tests read a site of the published run; your own stays as it is. The stored notebooks
-# are the longest of the files that are spread over the cores, so they go first.
+# The browser tests read a site of the published run; your own stays as it is. The notebooks share a
+# run folder, so they go one after another; the tests go over the cores.
 test: lint ## run every check
 	$(BIN)/labkit book --run results/published-cpu --into _build/test
-	LABKIT_SITE=$(CURDIR)/_build/test/_build/html $(BIN)/python -m pytest notebooks tests \
-		--nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg \
-		-m "not gpu" -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --nbval notebooks --nbval-current-env \
+		--nbval-sanitize-with tests/nbval_sanitize.cfg
+	LABKIT_SITE=$(CURDIR)/_build/test/_build/html $(BIN)/python -m pytest -m "not gpu" \
+		-n logical --maxprocesses 4 --dist loadfile
 
 notebooks: $(STAMP) ## store the notebooks' outputs anew, with their defaults
 	$(BIN)/python -c 'from labkit.chapter import store_outputs; store_outputs()'
