@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from labkit.errors import LabError, ResultsError, RunError
 _MARKS = ("pyproject.toml", "data", "notebooks")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 MAX_DEPTH = 100
 """Levels of nesting that are read: far more than we write, far fewer than Python can recurse."""
 
@@ -152,7 +154,7 @@ def parse_json_strict(text: str) -> Any:
         raise NotStrictJSONError("its values are nested too deeply") from None
     if _is_too_deep(value):
         raise NotStrictJSONError("its values are nested too deeply")
-    if "\\u" in text or not text.isascii():
+    if _SURROGATE.search(text):
         _refuse_surrogates(value)
     return value
 

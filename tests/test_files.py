@@ -96,3 +96,15 @@ def test_a_file_that_cannot_be_read_is_named(
     assert str(refused.value) == (
         f"limits must be a readable JSON file; got path={file}: {reason}."
     )
+
+
+@pytest.mark.parametrize("text", ['["\\uD83D\\uDE00"]', '["\\u00e9"]', '["é😀"]'])
+def test_a_whole_pair_of_surrogates_is_a_character(text: str) -> None:
+    """An escaped pair, another escape and the characters themselves are read."""
+    assert parse_json_strict(text) == json.loads(text)
+
+
+def test_half_a_character_is_refused_unescaped() -> None:
+    """A lone surrogate that stands in the text itself is refused as an escaped one is."""
+    with pytest.raises(ValueError, match="is half a character"):
+        parse_json_strict('["\ud800"]')
