@@ -55,7 +55,7 @@ def links_of(reader: Any, sheet: Any) -> list[int | str | None]:
     for link in sheet.get("/Annots", ()):
         link = link.get_object()
         if "/Dest" in link:
-            found.append(places[link["/Dest"].raw_get(0)])
+            found.append(places[link["/Dest"][0].get_object().indirect_reference])
         else:
             found.append(link.get("/A", {}).get("/URI"))
     return found
