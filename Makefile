@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PROFILE ?= cpu
+SPREAD := -n logical --maxprocesses 4 --dist loadfile
 
 # The environment is remade when the lock or the packaging changes, and only then.
 STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-')
@@ -64,8 +65,8 @@ test: lint ## run every check
 	$(BIN)/labkit book --run results/published-cpu --into _build/test
 	$(BIN)/python -m pytest --nbval notebooks --nbval-current-env \
 		--nbval-sanitize-with tests/nbval_sanitize.cfg
-	LABKIT_SITE=$(CURDIR)/_build/test/_build/html $(BIN)/python -m pytest -m "not gpu" \
-		-n logical --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -m "not gpu and not browser" $(SPREAD)
+	LABKIT_SITE=$(CURDIR)/_build/test/_build/html $(BIN)/python -m pytest -m browser $(SPREAD)
 
 notebooks: $(STAMP) ## store the notebooks' outputs anew, with their defaults
 	$(BIN)/python -c 'from labkit.chapter import store_outputs; store_outputs()'
