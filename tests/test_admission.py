@@ -404,7 +404,7 @@ def test_admit_is_total(
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(**asked)
 def test_admit_is_total_at_length(
     models: list[ModelSpec], requests: list[Request], known: list[RuntimeFacts]
