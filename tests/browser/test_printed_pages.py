@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,12 @@ def make_site(folder: Path, *, state: str = "ready") -> Path:
     return folder / "one.html"
 
 
+def printed(pages: list[Path], target: Path) -> int:
+    """Print in a thread of its own, since other tests may have left a browser open in this one."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(printing.print_pages, pages, target).result()
+
+
 def text_of(sheet: Any) -> str:
     """Return a sheet's text on one line, its joined letters taken apart."""
     return " ".join(unicodedata.normalize("NFKC", sheet.extract_text()).split())
@@ -66,7 +73,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Print the two pages."""
     folder = tmp_path_factory.mktemp("site")
     target = folder / "out" / "small.pdf"
-    sheets = printing.print_pages(printing.pages_in_order(make_site(folder)), target)
+    sheets = printed(printing.pages_in_order(make_site(folder)), target)
     assert [path.name for path in target.parent.iterdir()] == ["small.pdf"]
     reader = pypdf.PdfReader(target)
     assert len(reader.pages) == sheets
@@ -112,7 +119,7 @@ def test_a_chart_that_is_not_drawn_stops_the_printing(tmp_path: Path) -> None:
     target.write_text("old")
 
     with pytest.raises(RunError, match=r"two\.html must have every chart drawn; 1 are not"):
-        printing.print_pages(printing.pages_in_order(first), target)
+        printed(printing.pages_in_order(first), target)
 
     assert target.read_text() == "old"
     assert [path.name for path in target.parent.iterdir()] == ["old.pdf"]
@@ -124,7 +131,7 @@ def test_the_book_is_printed_with_its_figures(tmp_path: Path) -> None:
         pytest.skip(f"no built site at {SITE}: run `make book` first")
     names = ("intro", "what_the_runtime_decides")
     pages = [p for p in printing.pages_in_order(SITE / FIRST_PAGE) if p.stem in names]
-    printing.print_pages(pages, tmp_path / "two.pdf")
+    printed(pages, tmp_path / "two.pdf")
     sheets = pypdf.PdfReader(tmp_path / "two.pdf").pages
     text = " ".join(map(text_of, sheets))
     (drawn,) = [sheet for sheet in sheets if FIGURE in text_of(sheet)]
