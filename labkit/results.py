@@ -42,6 +42,8 @@ _SECTION_FILES = sorted(
 )
 NOTEBOOKS = tuple(f"{path.name.removesuffix(_SECTION_END)}.ipynb" for path in _SECTION_FILES)
 SECTIONS = tuple(name.removesuffix(".ipynb").partition("_")[2] for name in NOTEBOOKS)
+# How the text of results begins, up to the summary of the run.
+_HEAD = f'{{\n "schema_version": {SCHEMA_VERSION},\n "run": '
 RESULTS_NAME = "results.json"
 JOURNAL_NAME = "journal.jsonl"
 LOCK_NAME = ".lock"
@@ -293,7 +295,10 @@ class RunFolder:
         """Write how the run ended, and the digests of the files that it made."""
         ended = record.end_record(self.path, failure=failure)
         # The results first: the record holds the digest of what they finally are.
-        self.write_run(ended)
+        if text := _resummed(self.results_path, _summary(ended)):
+            write_atomically(self.results_path, text)
+        else:
+            self.write_run(ended)
         found = {path for pattern in _MADE for path in self.path.glob(pattern) if path.is_file()}
         record.seal_record(self.path, ended, files=_whole(found))
 
@@ -307,6 +312,23 @@ def _whole(paths: Iterable[Path]) -> list[Path]:
     """Leave out the notebooks that failed, which a later call replaces, and what is hidden."""
     kept = (path for path in paths if not path.name.startswith("."))
     return [path for path in kept if not path.name.endswith(".failed.ipynb")]
+
+
+def _resummed(file: Path, summary: Mapping[str, object]) -> str | None:
+    """Return results as this version writes them with another summary, or None of any others.
+
+    The summary stands at the head. What follows was read whole when the run started and when a
+    section was written; doing so again takes longer than everything else that a record costs.
+    """
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if not text.startswith(_HEAD):
+        return None
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, len(_HEAD))
+    except ValueError:
+        return None
+    written = dump_json(summary, what=RESULTS_NAME).rstrip().replace("\n", "\n ")
+    return f"{_HEAD}{written}{text[end:]}"
 
 
 def _summary(run: record.RunRecord) -> dict[str, object]:

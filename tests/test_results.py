@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,21 @@ with RunFolder(sys.argv[1]) as folder:
     assert read_results(tmp_path)["admission"]["elapsed_s"] >= 2
     with RunFolder(tmp_path):
         assert not list(tmp_path.glob(".*.part")), "what was half-written is swept away"
+
+
+@pytest.mark.parametrize("spoil", [lambda text: text, lambda text: json.dumps(json.loads(text))])
+def test_the_end_changes_the_summary_alone(tmp_path: Path, spoil: Callable[[str], str]) -> None:
+    """A run's end rewrites its summary and no section, in our layout and in any other."""
+    with RunFolder(tmp_path) as folder:
+        folder.start(command="admission", profile={"name": "quick"})
+        folder.write_section("admission", ADMISSION)
+        folder.results_path.write_text(spoil(folder.results_path.read_text("utf-8")), "utf-8")
+        before = folder.results_path.read_text("utf-8")
+        folder.finish()
+        after = folder.results_path.read_text("utf-8")
+        folder.write_run(read_record(tmp_path))
+
+        assert after == folder.results_path.read_text("utf-8")
+    started, ended = json.loads(before), json.loads(after)
+    assert (started.pop("run")["status"], ended.pop("run")["status"]) == ("started", "finished")
+    assert started == ended
