@@ -69,7 +69,8 @@ def stored_files() -> dict[str, StoredFile]:
         StoredFile(
             key="stacks",
             path=data_file("stacks", "another_stack.json"),
-            made_by="labkit preservation --profile stacks --table stacks --run results/another",
+            made_by="labkit preservation --profile stacks --table stacks "
+            "--run results/another_stack",
             shown_on="the same weights on llama.cpp",
         ),
         StoredFile(

@@ -190,6 +190,20 @@ def test_cases_that_leave_the_baseline_are_run_and_counted() -> None:
     assert any(not run.identical for run in records[0].at["float16"].lane.runs.values())
 
 
+@pytest.mark.parametrize("wrong", [["--subject", "no such model"], ["--jobs", "0"]])
+def test_a_benchmark_of_nothing_is_refused(
+    wrong: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt architecture, or no job, is refused by name, and the file is left alone."""
+    file = tmp_path / "verdicts.json"
+    with pytest.raises(SystemExit) as left:
+        verdicts.main([*wrong, "--json", str(file)])
+
+    assert left.value.code == 2
+    assert wrong[1] in capsys.readouterr().err
+    assert not file.exists()
+
+
 def test_the_stored_counts_are_those_of_the_stored_rows(stored: dict[str, Any]) -> None:
     """No count in the file is typed: each follows from its rows, over all subjects."""
     assert stored["summary"]["criteria"] == counts_of(stored["rows"])

@@ -48,6 +48,12 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     wanted = [name.lower() for name in chosen.subject or [""]]
     subjects = [s.name for s in SUBJECTS if any(name in s.name.lower() for name in wanted)]
+    if not subjects or chosen.jobs < 1:
+        names = ", ".join(subject.name for subject in SUBJECTS)
+        parser.error(
+            f"there must be a job and an architecture; got jobs={chosen.jobs}, "
+            f"subject={chosen.subject}. The architectures are: {names}."
+        )
     found = read(chosen.json) if chosen.subject or chosen.case else {}
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     for part in measured(subjects, cases=chosen.case or "", jobs=chosen.jobs):
@@ -59,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def measured(subjects: list[str], *, cases: str, jobs: int) -> Iterator[dict[str, Any]]:
     """Yield what `measure` finds of each subject, the largest begun first."""
-    jobs = max(1, min(jobs, len(subjects)))
+    jobs = min(jobs, len(subjects))
     threads = max(1, len(os.sched_getaffinity(0)) // jobs)
     with ProcessPoolExecutor(
         max_workers=jobs, mp_context=multiprocessing.get_context("spawn")

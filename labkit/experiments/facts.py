@@ -92,6 +92,6 @@ def _device(device: str | None) -> str:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise RequestError(
             f"The device must be one that torch has here; got device={device!r}: "
-            f"{str(error).splitlines()[0]}. Name cpu, or leave it out."
+            f"{(str(error) or type(error).__name__).splitlines()[0]}. Name cpu, or leave it out."
         ) from error
     return device

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
-READY_WITHIN_MS = 30_000
+READY_WITHIN_MS = 30_000  # a first chart takes about a second; the cores may be busy
 _FIRST_DRAWN_SCRIPT = "figures => figures.every(f => f.dataset.state !== 'waiting')"
 _WIDE_SCRIPT = """() => [...document.querySelectorAll('.bd-article *')]
     .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
