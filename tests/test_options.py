@@ -14,7 +14,9 @@ from labkit.backends.transformers import TransformersBackend
 from labkit.errors import LabError
 from labkit.figures import options, rooms
 from labkit.figures._capabilities import NOT_APPLICABLE, NOT_TESTED, columns, registered
+from labkit.files import shown
 from labkit.knobs import KNOBS, Knob, knob, parse_option
+from labkit.origins import RUN, stored_files
 from labkit.results import empty_results
 
 
@@ -99,6 +101,15 @@ def test_the_findings_behind_are_as_many_as_the_cells_count() -> None:
     assert measured == sum(found)
 
 
+def test_the_line_below_names_every_file_that_is_shown() -> None:
+    """Each column from a stored file has that file among the origins of the matrix."""
+    named = [shown(stored_files()[key].path) for key in options.ORIGINS if key != RUN]
+    stored = {column.source for column in columns(results()) if column.source.startswith("data/")}
+
+    assert stored
+    assert all(any(path.startswith(f"{source}/") for path in named) for source in stored)
+
+
 def test_a_run_without_the_section_has_no_column() -> None:
     """Without a preservation section the stored measurements are shown alone."""
     found = columns(empty_results())
@@ -140,7 +151,7 @@ def test_every_room_is_drawn_with_what_it_says_of_itself() -> None:
 
     assert drawn[0] == ("cli", rooms.purpose_of("cli") + " ")
     assert drawn[-1][0] == "errors"
-    assert all(text.strip().endswith((".", ":", "`")) or text for _, text in drawn)
+    assert all(text.strip() for _, text in drawn)
     assert len({name for name, _ in drawn}) == len(drawn)
 
 

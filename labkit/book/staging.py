@@ -33,12 +33,14 @@ class _Read:
         results: Its results; a section it lacks is None.
         lacks: What is missing or of another version.
         copied: The files that go to the stage as they are.
+        executed: The notebooks that it executed, by name.
     """
 
     run: record.RunRecord | None
     results: dict[str, Any]
     lacks: tuple[str, ...]
     copied: tuple[Path, ...]
+    executed: dict[str, Path]
 
 
 def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
@@ -104,10 +106,15 @@ def _read_run(run_dir: Path) -> _Read:
     elif run_dir.is_dir():
         lacks.append(problem)
     lacks += [*notebooks_lacking(run_dir), *sections_lacking(results)]
-    for path in _executed(run_dir):
-        if is_of_older_source(path):
-            lacks.append(f"executed/{path.name} is of an older source")
-    return _Read(run=run, results=results, lacks=tuple(lacks), copied=tuple(copied))
+    executed = _executed(run_dir)
+    lacks += [
+        f"executed/{name} is of an older source"
+        for name, path in executed.items()
+        if is_of_older_source(path)
+    ]
+    return _Read(
+        run=run, results=results, lacks=tuple(lacks), copied=tuple(copied), executed=executed
+    )
 
 
 def _not_of_version(path: Path, version: int) -> str:
@@ -141,14 +148,15 @@ def _refuse_other_files(run: record.RunRecord, run_dir: Path) -> None:
         )
 
 
-def _executed(run_dir: Path) -> list[Path]:
-    """Return the notebooks that a run executed.
+def _executed(run_dir: Path) -> dict[str, Path]:
+    """Return the notebooks that a run executed, by name.
 
     Raises:
         ResultsError: If one is no notebook.
     """
-    paths = [path for name in NOTEBOOKS if (path := run_dir / "executed" / name).is_file()]
-    for path in paths:
+    executed = {name: run_dir / "executed" / name for name in NOTEBOOKS}
+    executed = {name: path for name, path in executed.items() if path.is_file()}
+    for path in executed.values():
         stored = load_json_strict(
             path, what="An executed notebook", remedy="Remove it and run the chapter again."
         )
@@ -157,7 +165,7 @@ def _executed(run_dir: Path) -> list[Path]:
                 f"An executed notebook must have cells; got path={shown(path)}. "
                 "Remove it and run the chapter again."
             )
-    return paths
+    return executed
 
 
 def _remedy(run_dir: Path, read: _Read) -> str:
@@ -176,10 +184,9 @@ def _pages(run_dir: Path, *, read: _Read, facts: Shown, root: Path | None) -> di
         "notebook_status.md": describe_status(run_dir, read.run, read.results),
         "this_run_and_yours.md": describe_comparison(run_dir, root=root),
     }
-    executed = {path.name: path for path in _executed(run_dir)}
     for name in NOTEBOOKS:
-        if name in executed:
-            pages[name] = _noted(executed[name], facts=facts)
+        if name in read.executed:
+            pages[name] = _noted(read.executed[name], facts=facts)
         else:
             pages[name.replace(".ipynb", ".md")] = _stand_in(name, facts=facts)
     return pages

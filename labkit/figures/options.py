@@ -16,7 +16,7 @@ from labkit.figures._capabilities import (
 )
 from labkit.knobs import Knob
 
-ORIGINS = ("run", "verdicts", "stacks")
+ORIGINS = ("run", "verdicts", "stacks", "families")
 _KEY = ("preserving", "different artefact", "undetermined", NOT_APPLICABLE, NOT_TESTED)
 
 
