@@ -24,6 +24,7 @@ FACTS = RuntimeFacts.from_json(
         "quantization_backends": [],
         "right_padding_correct": False,
         "cache_length_honoured": False,
+        "head_size_kept": False,
         "stored_dtype_kept": False,
         "attention_implementations": ["eager", "sdpa"],
     }

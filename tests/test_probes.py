@@ -353,3 +353,18 @@ def test_listing_probes_loads_neither_torch_nor_transformers(python: Any) -> Non
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_a_head_size_that_is_divided_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the stack takes the hidden size over the heads instead, the probe reads that width."""
+    from labkit.probes import heads
+
+    def divided(*, head_dim: int | None = None) -> Any:
+        del head_dim
+        return tiny_llama()
+
+    monkeypatch.setattr(heads, "tiny_llama", divided)
+    row = run_probe("head_size_of_its_own")
+
+    assert (row.outcome, row.did_it, row.substituted) == ("silent", False, True)
+    assert row.evidence["measured"]["built"] == heads.DIVIDED

@@ -13,7 +13,7 @@ import pytest
 from support import ROOT, read_cases
 
 from labkit import charts
-from labkit.errors import ResultsError
+from labkit.errors import ReleaseError, ResultsError
 from labkit.experiments import _release_matrix, releases
 from labkit.probes import list_probes, run_probe
 
@@ -135,6 +135,16 @@ def test_a_matrix_left_with_other_probes_does_not_stop_a_new_one(tmp_path: Path)
 
     assert [column["release"] for column in matrix["releases"]] == ["2.0.0"]
     assert len(_release_matrix.read_all_evidence(tmp_path)) == 2
+
+
+def test_a_matrix_of_no_asked_release_says_to_ask_them(tmp_path: Path) -> None:
+    """Where every answer was to other probes nothing is drawn, and the command to ask is named."""
+    _release_matrix.write_evidence(tmp_path, _evidence("1.0.0", digest="0" * 64, probes=("one",)))
+
+    with pytest.raises(ReleaseError, match="labkit fallbacks --matrix"):
+        _release_matrix.draw_matrix(tmp_path, probes_digest="1" * 64)
+    assert not (tmp_path / _release_matrix.MATRIX_NAME).exists()
+    assert len(_release_matrix.read_all_evidence(tmp_path)) == 1
 
 
 def _evidence(release: str, *, digest: str, probes: tuple[str, ...]) -> dict[str, Any]:

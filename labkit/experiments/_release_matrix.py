@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from labkit.errors import ResultsError
+from labkit.errors import ReleaseError, ResultsError
 from labkit.experiments._release_environment import LIBRARY, release_order
 from labkit.files import dump_json, parse_json_strict, shown, write_atomically
 from labkit.schemas import first_fault
@@ -72,12 +72,19 @@ def write_evidence(folder: Path, evidence: Mapping[str, Any]) -> None:
 
 
 def draw_matrix(folder: Path, *, probes_digest: str) -> dict[str, Any]:
-    """Write the matrix of what was asked by the same probes, and return it."""
-    kept = read_all_evidence(folder)
-    matrix = build_matrix(
-        (each for each in kept if each["probes_digest"] == probes_digest),
-        read_other_evidence(folder),
-    )
+    """Write the matrix of what was asked by the same probes, and return it.
+
+    Raises:
+        ReleaseError: If no release was; what was asked is kept.
+    """
+    kept = [e for e in read_all_evidence(folder) if e["probes_digest"] == probes_digest]
+    if not kept:
+        raise ReleaseError(
+            "A matrix must have a release that today's probes were asked of; got none in "
+            f"{shown(folder)}, where all answers are kept. "
+            "Ask the releases first: `labkit fallbacks --matrix`."
+        )
+    matrix = build_matrix(kept, read_other_evidence(folder))
     check_matrix(matrix, source=MATRIX_NAME)
     write_atomically(folder / MATRIX_NAME, dump_json(matrix, what=MATRIX_NAME))
     return matrix

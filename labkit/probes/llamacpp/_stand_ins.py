@@ -31,6 +31,7 @@ def write_gguf(
     dtype: str = "float32",
     layers: int = 2,
     positions: int = POSITIONS,
+    head_size: int = WIDTH // HEADS,
     template: str | None = None,
     metadata: Metadata | None = None,
 ) -> Path:
@@ -41,6 +42,7 @@ def write_gguf(
         dtype: Of the matrices, `float32` or `float16`; vectors are float32.
         layers: How many.
         positions: The trained length that the file states.
+        head_size: Of queries, keys and values, which `llama` alone may have of its own.
         template: Chat template.
         metadata: Further keys, or others in place of ours; booleans, numbers or texts.
     """
@@ -52,10 +54,13 @@ def write_gguf(
     writer.add_token_list(tokens)
     writer.add_token_types([3, 3, 3] + [1] * (len(tokens) - 3))
     writer.add_token_merges(["t h", "h e"])
-    stated = _metadata(architecture, layers=layers, positions=positions, template=template)
+    stated = _metadata(
+        architecture, layers=layers, positions=positions, head_size=head_size, template=template
+    )
     for key, value in (stated | dict(metadata or {})).items():
         _add(writer, key, value)
-    for name, tensor in _tensors(architecture, dtype=dtype, layers=layers, positions=positions):
+    shapes = _shapes(architecture, layers=layers, positions=positions, head_size=head_size)
+    for name, tensor in _tensors(shapes, dtype=dtype):
         writer.add_tensor(name, tensor)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -90,7 +95,7 @@ def _add(writer: Any, key: str, value: Any) -> None:
 
 
 def _metadata(
-    architecture: str, *, layers: int, positions: int, template: str | None
+    architecture: str, *, layers: int, positions: int, head_size: int, template: str | None
 ) -> dict[str, Any]:
     shape = {
         "context_length": positions,
@@ -99,9 +104,9 @@ def _metadata(
         "feed_forward_length": INNER,
         "attention.head_count": HEADS,
         "attention.head_count_kv": HEADS if architecture == "gpt2" else KEY_HEADS,
-        "attention.key_length": WIDTH // HEADS,
-        "attention.value_length": WIDTH // HEADS,
-        "rope.dimension_count": WIDTH // HEADS,
+        "attention.key_length": head_size,
+        "attention.value_length": head_size,
+        "rope.dimension_count": head_size,
         "rope.freq_base": 10000.0,
         "attention.layer_norm_rms_epsilon": 1e-5,
         "attention.layer_norm_epsilon": 1e-5,
@@ -119,15 +124,13 @@ def _metadata(
     }
 
 
-def _tensors(
-    architecture: str, *, dtype: str, layers: int, positions: int
-) -> list[tuple[str, Any]]:
+def _tensors(shapes: Mapping[str, tuple[int, ...]], *, dtype: str) -> list[tuple[str, Any]]:
     """Return seeded random tensors by name; matrices in the dtype, vectors in float32."""
     import numpy as np
 
     draw = np.random.default_rng(0)
     made = []
-    for name, shape in _shapes(architecture, layers=layers, positions=positions).items():
+    for name, shape in shapes.items():
         if len(shape) == 1:
             start = 0.0 if name.endswith("bias") else 1.0
             made.append((name, (start + 0.2 * draw.normal(size=shape)).astype(np.float32)))
@@ -138,11 +141,13 @@ def _tensors(
     return made
 
 
-def _shapes(architecture: str, *, layers: int, positions: int) -> dict[str, tuple[int, ...]]:
+def _shapes(
+    architecture: str, *, layers: int, positions: int, head_size: int
+) -> dict[str, tuple[int, ...]]:
     whole = {"token_embd.weight": (len(_tokens()), WIDTH), "output_norm.weight": (WIDTH,)}
     if architecture == "gpt2":
         whole |= {"position_embd.weight": (positions, WIDTH), "output_norm.bias": (WIDTH,)}
-    block = _gpt2_block() if architecture == "gpt2" else _llama_block()
+    block = _gpt2_block() if architecture == "gpt2" else _llama_block(head_size)
     if architecture == "gemma2":
         block |= {"post_attention_norm.weight": (WIDTH,), "post_ffw_norm.weight": (WIDTH,)}
     else:
@@ -152,15 +157,15 @@ def _shapes(architecture: str, *, layers: int, positions: int) -> dict[str, tupl
     }
 
 
-def _llama_block() -> dict[str, tuple[int, ...]]:
-    keys = WIDTH * KEY_HEADS // HEADS
+def _llama_block(head_size: int) -> dict[str, tuple[int, ...]]:
+    queries, keys = head_size * HEADS, head_size * KEY_HEADS
     return {
         "attn_norm.weight": (WIDTH,),
         "ffn_norm.weight": (WIDTH,),
-        "attn_q.weight": (WIDTH, WIDTH),
+        "attn_q.weight": (queries, WIDTH),
         "attn_k.weight": (keys, WIDTH),
         "attn_v.weight": (keys, WIDTH),
-        "attn_output.weight": (WIDTH, WIDTH),
+        "attn_output.weight": (WIDTH, queries),
         "ffn_gate.weight": (INNER, WIDTH),
         "ffn_up.weight": (INNER, WIDTH),
         "ffn_down.weight": (WIDTH, INNER),
