@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--jobs",
         type=int,
         default=len(os.sched_getaffinity(0)),
-        help="architectures at once, each with its share of the cores (default: one a core)",
+        help="processes at once, each with its share of the cores (default: one a core)",
     )
     chosen = parser.parse_args(arguments)
     wanted = [name.lower() for name in chosen.subject or [""]]
@@ -56,23 +56,40 @@ def main(arguments: list[str] | None = None) -> int:
         )
     found = read(chosen.json) if chosen.subject or chosen.case else {}
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
+    began_s = time.perf_counter()
     for part in measured(subjects, cases=chosen.case or "", jobs=chosen.jobs):
         found = merged(found, part)
         write_atomically(chosen.json, as_text(found))
+    if not (chosen.subject or chosen.case):
+        wall = {"jobs": chosen.jobs, "wall_s": round(time.perf_counter() - began_s, 1)}
+        write_atomically(chosen.json, as_text(found | wall))
     report(found)
     return 0 if holds(found["summary"]["criteria"][RULE]) else 1
 
 
 def measured(subjects: list[str], *, cases: str, jobs: int) -> Iterator[dict[str, Any]]:
-    """Yield what `measure` finds of each subject, the largest begun first."""
-    jobs = min(jobs, len(subjects))
+    """Yield each subject's part of the file, once it is measured at every precision.
+
+    A subject at a precision is what a process measures; the largest subject begins first.
+    """
+    from verdict_bench.running import PRECISIONS
+
+    tasks = [(name, precision) for name in reversed(subjects) for precision in PRECISIONS]
+    jobs = min(jobs, len(tasks))
     threads = max(1, len(os.sched_getaffinity(0)) // jobs)
+    done: dict[str, dict[str, Any]] = {name: {} for name in subjects}
     with ProcessPoolExecutor(
         max_workers=jobs, mp_context=multiprocessing.get_context("spawn")
     ) as pool:
-        waiting = [pool.submit(measure, name, cases, threads) for name in reversed(subjects)]
-        for done in as_completed(waiting):
-            yield done.result()
+        waiting = {
+            pool.submit(measure, name, cases, precision, threads): (name, precision)
+            for name, precision in tasks
+        }
+        for future in as_completed(waiting):
+            name, precision = waiting[future]
+            done[name][precision] = future.result()
+            if len(done[name]) == len(PRECISIONS):
+                yield part_of(name, cases, done.pop(name))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -81,28 +98,47 @@ def read(path: Path) -> dict[str, Any]:
     return stored if stored.get("schema_version") == SCHEMA_VERSION else {}
 
 
-def measure(name: str, cases: str, threads: int) -> dict[str, Any]:
-    """Run the cases whose names contain `cases` on a subject; return its part of the file."""
+def measure(name: str, cases: str, precision: str, threads: int) -> dict[str, Any]:
+    """Run the cases whose names contain `cases` on a subject at a precision."""
     import torch
-    from verdict_bench import defects  # noqa: F401  # registers its cases
-    from verdict_bench.cases import CASES
     from verdict_bench.doubles import reference_share
-    from verdict_bench.running import run_subject
-    from verdict_bench.subjects import SUBJECTS
-    from verdict_bench.table import rows_of
+    from verdict_bench.running import PRECISIONS, run_precision
 
     torch.set_num_threads(threads)
-    subject = next(one for one in SUBJECTS if one.name == name)
+    subject, chosen = chosen_of(name, cases)
     began_s = time.perf_counter()
-    records = run_subject(subject, [case for case in CASES if cases in case.name])
-    share = {} if cases else {name: reference_share(subject)}
+    parts = run_precision(subject, chosen, precision)
+    whole = precision == PRECISIONS[-1] and not cases
+    share = {name: reference_share(subject)} if whole else {}
     elapsed_s = round(time.perf_counter() - began_s, 1)
-    print(f"{name}: {elapsed_s:.0f} s", file=sys.stderr)
+    print(f"{name}, {precision}: {elapsed_s:.0f} s", file=sys.stderr)
+    return {"parts": parts, "elapsed_s": elapsed_s, "reference_share": share}
+
+
+def chosen_of(name: str, cases: str) -> tuple[Any, list[Any]]:
+    """Return a subject by its name and the cases whose names contain `cases`."""
+    from verdict_bench import defects  # noqa: F401  # registers its cases
+    from verdict_bench.cases import CASES
+    from verdict_bench.subjects import SUBJECTS
+
+    subject = next(one for one in SUBJECTS if one.name == name)
+    return subject, [case for case in CASES if cases in case.name]
+
+
+def part_of(name: str, cases: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return a subject's part of the file, from what was measured of it by precision."""
+    from verdict_bench.running import gather
+    from verdict_bench.table import rows_of
+
+    subject, chosen = chosen_of(name, cases)
+    records = gather(subject, chosen, {at: one["parts"] for at, one in measured.items()})
+    elapsed_s = round(sum(one["elapsed_s"] for one in measured.values()), 1)
+    share = [one["reference_share"] for one in measured.values() if one["reference_share"]]
     return {
         "ran": [record.case.name for record in records],
         "subject": name,
         "elapsed_s": {} if cases else {name: elapsed_s},
-        "reference_share": share,
+        "reference_share": share[0] if share else {},
         "rows": rows_of(records),
         "refused": [
             {"subject": name, "case": record.case.name, "why": record.refused}

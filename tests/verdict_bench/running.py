@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,40 +33,74 @@ class Measured:
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
-    """A case on a subject.
+class Part:
+    """A case on a subject at one precision, which another process can measure.
 
     Attributes:
-        subject: The subject.
-        case: The case.
-        at: What was measured, by precision.
+        case: The case's name.
+        measured: What was measured, if it could be run.
         exact: Distance of the case, computed in float64, from the float64 reference, by prompt:
-            what stays of it when the arithmetic is as good as exact. Empty where float64
-            overflows (eager attention takes its softmax in float32 even then).
+            what stays of it when the arithmetic is as good as exact. Only at the finest
+            precision, and empty where float64 overflows (eager attention takes its softmax in
+            float32 even then).
         refused: Why it could not be run, if it could not.
     """
 
-    subject: Subject
-    case: Case
-    at: dict[str, Measured] = field(default_factory=dict)
+    case: str
+    measured: Measured | None = None
     exact: dict[str, tuple[float, ...]] = field(default_factory=dict)
     refused: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A case on a subject, from its parts: `at` by precision, the rest as a part has it."""
+
+    subject: Subject
+    case: Case
+    at: dict[str, Measured]
+    exact: dict[str, tuple[float, ...]]
+    refused: str | None
+
+
 def run_subject(subject: Subject, cases: Sequence[Case]) -> list[Record]:
     """Return a record for each case that fits the subject."""
+    parts = {precision: run_precision(subject, cases, precision) for precision in PRECISIONS}
+    return gather(subject, cases, parts)
+
+
+def run_precision(subject: Subject, cases: Sequence[Case], precision: str) -> list[Part]:
+    """Return a part for each case that fits the subject."""
     loaded = subject.make()
     prompts = subject.prompt_list(loaded)
-    records = [Record(subject=subject, case=c) for c in cases if c.fits(subject.traits)]
-    for precision in PRECISIONS:
-        floor = _Floor(loaded, precision, steps=subject.steps)
-        for record in records:
-            if record.refused is None:
-                _measure(record, prompts, floor)
-        floor.require_unchanged(prompts[0])
-        del floor
-        models.release()
-    return records
+    floor = _Floor(loaded, precision, steps=subject.steps)
+    parts = [_measure(case, prompts, floor) for case in cases if case.fits(subject.traits)]
+    floor.require_unchanged(prompts[0])
+    del floor
+    models.release()
+    return parts
+
+
+def gather(
+    subject: Subject, cases: Sequence[Case], parts: Mapping[str, Sequence[Part]]
+) -> list[Record]:
+    """Return a record for each case that fits the subject, from its parts by precision."""
+    fitting = [case for case in cases if case.fits(subject.traits)]
+    rows = zip(*(parts[precision] for precision in PRECISIONS), strict=True)
+    return [_record(subject, case, row) for case, row in zip(fitting, rows, strict=True)]
+
+
+def _record(subject: Subject, case: Case, parts: Sequence[Part]) -> Record:
+    if any(part.case != case.name for part in parts):
+        raise LabError(f"parts of {case.name} must be its own; got {[p.case for p in parts]}.")
+    measured = zip(PRECISIONS, parts, strict=True)
+    return Record(
+        subject=subject,
+        case=case,
+        at={precision: part.measured for precision, part in measured if part.measured},
+        exact=parts[-1].exact,
+        refused=next((part.refused for part in parts if part.refused is not None), None),
+    )
 
 
 class _Floor:
@@ -111,13 +145,14 @@ def baseline_of(plain: Backend, exact: Backend, prompt: Prompt, *, steps: int) -
     )
 
 
-def _measure(record: Record, prompts: Sequence[Prompt], floor: _Floor) -> None:
-    option = record.case.option
+def _measure(case: Case, prompts: Sequence[Prompt], floor: _Floor) -> Part:
+    option = case.option
     groups = option.groups(prompts) if option else [[prompt] for prompt in prompts]
     runs: dict[str, Run] = {}
     seen: dict[str, Seen] = {}
+    part = Part(case=case.name)
     try:
-        with record.case.apply(floor.plain) as variant:
+        with case.apply(floor.plain) as variant:
             for group in groups:
                 baselines = [floor.of(prompt) for prompt in group]
                 recorder = Recorder(backend=variant)
@@ -131,23 +166,24 @@ def _measure(record: Record, prompts: Sequence[Prompt], floor: _Floor) -> None:
                     seen[run.prompt] = look(run, base, rows, precision=floor.precision)
         if floor.precision == PRECISIONS[-1]:
             with contextlib.suppress(NotFinite):
-                record.exact = dict(_exactly(record, groups, floor))
+                part.exact = dict(_exactly(case, groups, floor))
     except (NotApplicable, NotApplied) as refusal:
-        record.refused = str(refusal)
-        return
+        part.refused = str(refusal)
+        return part
     lane = Lane(
         precision=floor.precision,
         runs=runs,
         baselines={p.name: floor.of(p) for group in groups for p in group},
     )
-    record.at[floor.precision] = Measured(lane=lane, seen=seen)
+    part.measured = Measured(lane=lane, seen=seen)
+    return part
 
 
 def _exactly(
-    record: Record, groups: Sequence[Sequence[Prompt]], floor: _Floor
+    case: Case, groups: Sequence[Sequence[Prompt]], floor: _Floor
 ) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Run the case in the reference's own precision: what remains is not rounding."""
-    with record.case.apply(floor.exact) as variant:
+    with case.apply(floor.exact) as variant:
         for group in groups:
             for run in compare(variant, [floor.of(prompt) for prompt in group], go_on=False):
                 yield run.prompt, run.distance
