@@ -1,4 +1,4 @@
-"""The experiments that need no torch: their sections follow the schema and say what was found."""
+"""The experiments that compare no sessions: what they find, store and say of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tiny
 
-from labkit.errors import ConfigError, ProbeError, ProfileError
-from labkit.experiments import admission, fallbacks, fingerprints, run_section
+from labkit.errors import ConfigError, ModelError, ProbeError, ProfileError
+from labkit.experiments import (
+    _release_asking,
+    admission,
+    fallbacks,
+    fingerprints,
+    run_section,
+)
 from labkit.profiles import Profile
 from labkit.record import read_record
 from labkit.results import read_results
@@ -94,26 +101,17 @@ def test_an_unknown_profile_is_refused_before_anything(tmp_path: Path) -> None:
 @pytest.fixture
 def unaskable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let every probe be not askable, and return the ids that were asked for."""
-    from labkit import probes
-
     asked: list[str] = []
 
-    def pretend(ids: list[str], context: object, report: Callable[[object], None]) -> list:
+    def pretend(
+        environment: object, ids: list[str], *, request: object, told: Callable[[str], None]
+    ) -> _release_asking.Asked:
         asked.extend(ids)
-        results = [
-            probes.judge(
-                probes.not_askable("a test"),
-                probe=name,
-                number=probes.find_probe(name).number,
-                asked="?",
-            )
-            for name in ids
-        ]
-        for result in results:
-            report(result)
-        return results
+        for name in ids:
+            told(name)
+        return _release_asking.Asked(stack={}, rows={}, unanswered=dict.fromkeys(ids, "a test"))
 
-    monkeypatch.setattr(probes, "run_probes", pretend)
+    monkeypatch.setattr(fallbacks, "ask_release", pretend)
     return asked
 
 
@@ -141,6 +139,38 @@ def test_a_profile_may_name_its_probes(unaskable: list[str], quick: Profile) -> 
     fallbacks.run(some, probes=["chat_template_missing"])
 
     assert unaskable == ["right_padding_in_a_batch", "chat_template_missing"]
+
+
+def test_probes_are_asked_with_the_profiles_model_in_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: Profile
+) -> None:
+    """A folder named from here is found by the process, and the run's record says which it was."""
+    tiny.save(tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    asked = fallbacks.run(
+        dataclasses.replace(quick, model="mine"),
+        tmp_path / "run",
+        probes=["temperature_without_sampling", "head_size_of_its_own"],
+    )
+    (row,) = asked["rows"]
+
+    assert (row["outcome"], row["did_it"]) == ("warned", False)
+    assert asked["beyond"][0]["evidence"]["measured"]["built"] == 16
+    assert read_record(tmp_path / "run").in_force("identity.checkpoint") != "none"
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_probes(tmp_path: Path, quick: Profile) -> None:
+    """Spoilt weights are named as they are without a process between, and nothing is stored."""
+    tiny.save(tmp_path / "mine")
+    (tmp_path / "mine" / "model.safetensors").write_bytes(b"spoilt")
+    with pytest.raises(ModelError, match="safetensors"):
+        fallbacks.run(
+            dataclasses.replace(quick, model=str(tmp_path / "mine")),
+            tmp_path / "run",
+            probes=["temperature_without_sampling"],
+        )
+
+    assert read_results(tmp_path / "run")["fallbacks"] is None
 
 
 def test_an_unknown_probe_is_refused(unaskable: list[str]) -> None:

@@ -2,7 +2,8 @@
 
 `python -m labkit.experiments._release_answer REQUEST ANSWERS` reads a JSON request and appends
 JSON lines: first the stack, then what is being asked, then its row. A process that dies leaves
-every row before, and the name of the probe it died of.
+every row before, and the name of the probe it died of. A model that cannot be loaded is a fault
+of the request, and ends it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from labkit.errors import LabError
 from labkit.probes import ProbeContext, attempt, run_probe
 from labkit.record import describe_device
 
@@ -41,10 +44,14 @@ def answer(request: Mapping[str, Any], write: Write) -> None:
     write({"stack": describe_stack(), "cannot_load": loaded.said if loaded.raised else None})
     if loaded.raised:
         return
-    context = _context(request)
+    context = _context(request, write)
     for probe in request["probes"]:
         write({"asking": probe})
-        write({"row": run_probe(probe, context).to_json()})
+        try:
+            write({"row": run_probe(probe, context).to_json()})
+        except LabError as fault:
+            write({"fault": str(fault)})
+            return
 
 
 def _import_stack() -> None:
@@ -70,19 +77,46 @@ def describe_stack() -> dict[str, Any]:
     }
 
 
-def _context(request: Mapping[str, Any]) -> ProbeContext:
+def _context(request: Mapping[str, Any], write: Write) -> ProbeContext:
+    """Return what the probes ask with: a model of the lab's, or a chat template, or stand-ins."""
+    if "model" in request:
+        return _with_model(request["model"], device=request["device"], write=write)
+    if request.get("chat_template"):
+        return _with_template(request)
+    return ProbeContext(device=request["device"])
+
+
+def _with_model(model: Mapping[str, Any], *, device: str, write: Write) -> ProbeContext:
+    """Load the model for the first probe that needs it, and write down which it was."""
+    from labkit import models
+    from labkit.backends.observing import observe_model
+
+    @cache
+    def load() -> models.LoadedModel:
+        loaded = models.load(
+            model["name"], dtype=model["dtype"], device=device, revision=model["revision"]
+        )
+        write({"observed": observe_model(loaded)})
+        return loaded
+
+    return ProbeContext(
+        load_model=lambda: load().model,
+        load_tokenizer=lambda: load().tokenizer,
+        model_name=models.resolve(model["name"], revision=model["revision"]).name,
+        device=device,
+    )
+
+
+def _with_template(request: Mapping[str, Any]) -> ProbeContext:
     """Return stand-ins, and the model's own chat template on a tokenizer of ours.
 
     A tokenizer file written by one release is not always read by another; its template is text.
     """
-    template = request.get("chat_template")
-    if not template:
-        return ProbeContext(device=request["device"])
 
     def load_tokenizer() -> Any:
         from labkit.probes.stand_ins import tiny_tokenizer
 
-        return tiny_tokenizer(chat_template=template)
+        return tiny_tokenizer(chat_template=request["chat_template"])
 
     return ProbeContext(
         load_tokenizer=load_tokenizer,

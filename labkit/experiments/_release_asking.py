@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labkit.errors import ReleaseError
+from labkit.errors import ModelError, ReleaseError
 from labkit.experiments._release_environment import LIBRARY, ReleaseEnvironment
 from labkit.files import find_root
-from labkit.probes import clean_text
+from labkit.probes import clean_text, find_probe, judge, not_askable, source_outcome
 
 TIMEOUT_S = 900.0
 POLL_S = 0.2
@@ -36,6 +36,8 @@ class Answers:
         cannot_load: Why the stack could not be imported.
         rows: A row for each probe that was answered, by its id.
         asking: The probe it was asking last, where no row followed.
+        observed: Facts of the model that it loaded, for a run's record.
+        fault: What the caller must mend before anything can be asked, in the lab's words.
         ended: How the process ended, in words, where it did not end by itself and well.
     """
 
@@ -43,16 +45,39 @@ class Answers:
     cannot_load: str | None = None
     rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     asking: str | None = None
+    observed: Mapping[str, Any] = field(default_factory=dict)
+    fault: str | None = None
     ended: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Every probe's answer of one release: its row, or why there is none."""
+    """Every probe's answer of one release: its row, or why there is none.
+
+    Attributes:
+        stack: Versions and device.
+        rows: The rows, by the probe's id.
+        unanswered: Why a probe has no row, by its id.
+        observed: Facts of the model that was loaded, for a run's record.
+    """
 
     stack: Mapping[str, Any]
     rows: Mapping[str, Mapping[str, Any]]
     unanswered: Mapping[str, str]
+    observed: Mapping[str, Any] = field(default_factory=dict)
+
+    def row(self, probe_id: str) -> dict[str, Any]:
+        """Return a probe's row; one without an answer could not be asked, and says why."""
+        if probe_id in self.rows:
+            return dict(self.rows[probe_id])
+        probe = find_probe(probe_id)
+        return judge(
+            not_askable(self.unanswered[probe_id]),
+            probe=probe.id,
+            number=probe.number,
+            asked=probe.asks,
+            source_outcome=source_outcome(probe.id),
+        ).to_json()
 
 
 def ask_release(
@@ -68,25 +93,31 @@ def ask_release(
     Args:
         environment: Where the release lies.
         probes: Ids, in order.
-        request: What else the process is given: device, chat template and whose it is.
+        request: What else the process is given: a device, and either a chat template and whose
+            it is, or a model to load.
         told: Called with each probe's id as its answer is there.
         timeout_s: Longest time of one process.
 
     Raises:
         ReleaseError: If the process says nothing at all, or runs another release.
+        ModelError: If the model cannot be loaded.
     """
     rows: dict[str, Mapping[str, Any]] = {}
     unanswered: dict[str, str] = {}
+    observed: dict[str, Any] = {}
     while True:
         left = [probe for probe in probes if probe not in rows and probe not in unanswered]
         answers = _ask_once(
             environment, {**request, "probes": left}, told=told, timeout_s=timeout_s
         )
+        if answers.fault is not None:
+            raise ModelError(answers.fault)
         stack = _checked_stack(answers, environment, left=left)
         rows |= answers.rows
+        observed |= answers.observed
         unanswered |= _without_answer(answers, left=left)
         if answers.asking is None:
-            return Asked(stack=stack, rows=rows, unanswered=unanswered)
+            return Asked(stack=stack, rows=rows, unanswered=unanswered, observed=observed)
 
 
 def _without_answer(answers: Answers, *, left: Sequence[str]) -> dict[str, str]:
@@ -106,15 +137,13 @@ def _checked_stack(
     if answers.stack is None or not explained:
         raise ReleaseError(
             f"A release's process must answer; got none from {LIBRARY} {environment.release}: "
-            f"it {answers.ended or 'ended'}. Remove {environment.folder.name} from the cache's "
-            "folder `releases` and call the same command again."
+            f"it {answers.ended or 'ended'}. {environment.remedy}"
         )
     found = answers.stack["packages"].get(LIBRARY)
     if found != environment.release:
         raise ReleaseError(
             f"An environment must hold its own release; got {LIBRARY} {found} in that of "
-            f"{environment.release}. Remove {environment.folder.name} from the cache's folder "
-            "`releases` and call the same command again."
+            f"{environment.release}. {environment.remedy}"
         )
     return answers.stack
 
@@ -134,7 +163,7 @@ def _ask_once(
             process = subprocess.Popen(
                 [str(environment.python), "-m", _ANSWERING, str(asking), str(answering)],
                 cwd=find_root(),
-                env=_process_variables(),
+                env=_process_variables(offline="model" not in request),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -146,10 +175,10 @@ def _ask_once(
             )
 
 
-def _process_variables() -> dict[str, str]:
+def _process_variables(*, offline: bool) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _PATH_VARIABLES}
-    # Everything asked is made on the spot; a hub that answers would change nothing but the time.
-    return {**kept, "HF_HUB_OFFLINE": "1"}
+    # What needs no model is made on the spot; a hub that answers would change only the time.
+    return {**kept, "HF_HUB_OFFLINE": "1"} if offline else kept
 
 
 def _wait(
@@ -193,5 +222,7 @@ def read_answers(text: str, *, ended: str | None = None, said: str = "") -> Answ
         cannot_load=first.get("cannot_load"),
         rows=rows,
         asking=next((probe for probe in asked if probe not in rows), None),
+        observed=next((line["observed"] for line in lines if "observed" in line), {}),
+        fault=next((line["fault"] for line in lines if "fault" in line), None),
         ended=" saying ".join([ended, *last_words]) if ended else None,
     )

@@ -38,20 +38,30 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEnvironment:
-    """A folder with a Python that imports one release of the library.
+    """A Python that imports one release of the library.
 
     Attributes:
         release: The release, as its package index spells it.
-        folder: Where it lies in the cache.
+        folder: Where it lies in the cache; None for the one that the lab itself runs with.
     """
 
     release: str
-    folder: Path
+    folder: Path | None
 
     @property
     def python(self) -> Path:
         """Return the interpreter."""
-        return self.folder / "bin" / "python"
+        return self.folder / "bin" / "python" if self.folder else Path(sys.executable)
+
+    @property
+    def remedy(self) -> str:
+        """Return how to have it anew, as the end of a message."""
+        if self.folder is None:
+            return "Install the lab again with `make setup`."
+        return (
+            f"Remove {self.folder.name} from the cache's folder `releases` and call the same "
+            "command again."
+        )
 
 
 def check_release(release: str) -> str:
@@ -76,6 +86,11 @@ def release_order(release: str) -> tuple[int, ...]:
 def installed_release() -> str:
     """Return the release that the lab itself runs with."""
     return metadata.version(LIBRARY)
+
+
+def own_environment() -> ReleaseEnvironment:
+    """Return the one that the lab itself runs with."""
+    return ReleaseEnvironment(release=installed_release(), folder=None)
 
 
 def make_environment(

@@ -1,11 +1,15 @@
-"""The fallback probes: what the stack does when it cannot do what it is asked."""
+"""The fallback probes: what the stack does when it cannot do what it is asked.
+
+They run in a process of their own, so that a probe that ends it ends nothing else.
+"""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from labkit.experiments._release_asking import ask_release
+from labkit.experiments._release_environment import own_environment
 from labkit.experiments._section import as_profile, run_section
 from labkit.profiles import Profile
 from labkit.progress import Progress, tell
@@ -50,17 +54,19 @@ def run(
 def _measure(
     profile: Profile, *, chosen: list[str] | None, progress: Progress, found: dict[str, object]
 ) -> dict[str, Any]:
-    from labkit.probes import find_probe, list_probes, run_probes, summarise_probes
+    from labkit.probes import ProbeResult, find_probe, list_probes, summarise_probes
 
-    asked = list_probes() if chosen is None else [find_probe(name) for name in chosen]
-    done = 0
+    ids = [each.id for each in (list_probes() if chosen is None else map(find_probe, chosen))]
+    answered = 0
 
-    def report(result: Any) -> None:
-        nonlocal done
-        done += 1
-        progress(done, len(asked), result.probe)
+    def told(probe: str) -> None:
+        nonlocal answered
+        answered += 1
+        progress(answered, len(ids), probe)
 
-    results = run_probes([item.id for item in asked], _context(profile, found=found), report)
+    asked = ask_release(own_environment(), ids, request=_request(profile), told=told)
+    found.update(asked.observed)  # which model it was, for the run's record
+    results = [ProbeResult(**asked.row(probe)) for probe in ids]
     return {
         "rows": [item.to_json() for item in results if item.number is not None],
         "beyond": [item.to_json() for item in results if item.number is None],
@@ -68,29 +74,12 @@ def _measure(
     }
 
 
-def _context(profile: Profile, *, found: dict[str, object]) -> Any:
-    """Return what the probes ask with; the first that needs the model loads it.
-
-    Which model it was then stands in `found`, for the run's record.
-    """
+def _request(profile: Profile) -> dict[str, Any]:
+    """Return what the process is given: the profile's model, loaded if a probe needs it."""
     from labkit import models
-    from labkit.backends.observing import observe_model
-    from labkit.probes import ProbeContext
 
-    @cache
-    def load() -> models.LoadedModel:
-        loaded = models.load(
-            profile.model,
-            dtype=profile.dtype,
-            device=profile.device,
-            revision=profile.revision,
-        )
-        found.update(observe_model(loaded))
-        return loaded
-
-    return ProbeContext(
-        load_model=lambda: load().model,
-        load_tokenizer=lambda: load().tokenizer,
-        model_name=models.resolve(profile.model, revision=profile.revision).name,
-        device=profile.device,
-    )
+    # a bad name ends before any work, and the process may start in another folder
+    source = models.resolve(profile.model, revision=profile.revision)
+    name = str(Path(source.location).resolve()) if source.origin == "folder" else profile.model
+    model = {"name": name, "revision": profile.revision, "dtype": profile.dtype}
+    return {"device": profile.device, "model": model}

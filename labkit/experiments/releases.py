@@ -13,7 +13,7 @@ from typing import Any
 from labkit import models
 from labkit.errors import ReleaseError
 from labkit.experiments._other_stack import ask_llamacpp, questions_digest
-from labkit.experiments._release_asking import Asked, ask_release
+from labkit.experiments._release_asking import ask_release
 from labkit.experiments._release_environment import (
     ReleaseEnvironment,
     check_release,
@@ -34,7 +34,7 @@ from labkit.experiments._release_matrix import (
     write_evidence,
 )
 from labkit.files import data_file, digest_files, find_root
-from labkit.probes import find_probe, judge, list_probes, not_askable, source_outcome
+from labkit.probes import find_probe, list_probes
 from labkit.progress import Progress, tell
 from labkit.record import describe_device
 
@@ -218,19 +218,5 @@ def _ask(
         "device_asked": request["device"],
         "template_of": request["template_of"],
         **asked.stack,
-        "rows": [_row(probe, asked) for probe in probes],
+        "rows": [asked.row(probe) for probe in probes],
     }
-
-
-def _row(probe_id: str, asked: Asked) -> dict[str, Any]:
-    """Return a probe's row; one without an answer could not be asked, and says why."""
-    if probe_id in asked.rows:
-        return dict(asked.rows[probe_id])
-    probe = find_probe(probe_id)
-    return judge(
-        not_askable(asked.unanswered[probe_id]),
-        probe=probe.id,
-        number=probe.number,
-        asked=probe.asks,
-        source_outcome=source_outcome(probe.id),
-    ).to_json()
