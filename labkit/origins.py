@@ -68,7 +68,7 @@ def stored_files() -> dict[str, StoredFile]:
         ),
         StoredFile(
             key="stacks",
-            path=data_file("stacks", "another_stack.json"),
+            path=data_file("stacks", "another_stack", record.RECORD_NAME),
             made_by="labkit preservation --profile stacks --table stacks "
             "--run results/another_stack",
             shown_on="the same weights on llama.cpp",

@@ -15,7 +15,7 @@ from support import ROOT
 from labkit import charts, sphinx_figures
 from labkit.charts.behind import tables_behind
 from labkit.errors import LabError
-from labkit.figures._stored import GEMMA, stored_section
+from labkit.figures._stored import GEMMA, LLAMACPP, stored_section
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_an_unknown_figure_is_refused(tmp_path: Path) -> None:
 
 def test_the_page_on_another_stack_says_what_was_measured() -> None:
     """The stored runs hold what the page says: plain files round, 8 and 16 bits stay."""
-    stacks = {row["knob"]: row for row in stored_section("stacks", "another_stack.json")["rows"]}
+    stacks = {row["knob"]: row for row in stored_section(LLAMACPP)["rows"]}
     plain, flash, published, both = (
         stacks[f"another_stack_{name}"]
         for name in ("plain_False", "plain_True", "published_False", "published_True")
@@ -197,7 +197,7 @@ def test_the_page_on_another_stack_says_what_was_measured() -> None:
 
 def test_the_page_on_another_family_says_what_was_measured() -> None:
     """No reordering option is called a change on Gemma 3 though outputs move; the others are."""
-    rows = {row["knob"]: row for row in stored_section("families", GEMMA)["rows"]}
+    rows = {row["knob"]: row for row in stored_section(GEMMA)["rows"]}
     runtime = [row for row in rows.values() if row["kind"] != "model"]
     changed = {row["verdict"] for row in rows.values() if row["kind"] == "model"}
 

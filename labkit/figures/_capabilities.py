@@ -10,7 +10,7 @@ from labkit.backends.llamacpp import LlamaCppBackend
 from labkit.backends.transformers import TransformersBackend
 from labkit.errors import LabError
 from labkit.figures._benchmark import stored_benchmark
-from labkit.figures._stored import GEMMA, stored_section
+from labkit.figures._stored import GEMMA, LLAMACPP, stored_section
 from labkit.files import data_file, find_root, shown
 from labkit.knobs import KNOBS, Knob
 from labkit.results import read_results
@@ -89,13 +89,13 @@ def columns(results: Mapping[str, Any]) -> list[Column]:
         if _model_of(other) not in models:
             models.add(_model_of(other))
             found.append(_column_of_run(other, source=path.parent.name))
-    for folder, name in (("stacks", "another_stack.json"), ("families", GEMMA)):
-        stored = read_results(data_file(folder, name))
-        section = stored_section(folder, name)
+    for run in (LLAMACPP, GEMMA):
+        stored = read_results(data_file(*run))
+        section = stored_section(run)
         found.append(
             Column(
                 model=_model_of(stored),
-                source=shown(data_file(folder)),
+                source=shown(data_file(run[0])),
                 stack=TransformersBackend,
                 findings=tuple(_findings(section["rows"], at=section["baseline"]["dtype"])),
             )

@@ -7,10 +7,11 @@ from typing import Any
 from labkit.files import data_file
 from labkit.results import read_results
 
-GEMMA = "gemma3-270m/results.json"
+LLAMACPP = ("stacks", "another_stack")
+GEMMA = ("families", "gemma3-270m")
 
 
-def stored_section(folder: str, name: str) -> dict[str, Any]:
-    """Return the preservation section of the run `name` in a folder of `data`."""
-    section: dict[str, Any] = read_results(data_file(folder, name))["preservation"]
+def stored_section(run: tuple[str, str]) -> dict[str, Any]:
+    """Return the preservation section of a run: a folder of `data`, and its name in there."""
+    section: dict[str, Any] = read_results(data_file(*run))["preservation"]
     return section

@@ -14,4 +14,4 @@ ORIGINS = ("families",)
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the convergence chart; it is the same for every run."""
-    return chart_html(charts.as_stored(charts.convergence(stored_section("families", GEMMA))))
+    return chart_html(charts.as_stored(charts.convergence(stored_section(GEMMA))))

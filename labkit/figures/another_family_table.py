@@ -14,4 +14,4 @@ ORIGINS = ("families",)
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the table; it is the same for every run."""
-    return table_html(charts.preservation_table(stored_section("families", GEMMA)))
+    return table_html(charts.preservation_table(stored_section(GEMMA)))

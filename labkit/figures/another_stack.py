@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labkit import charts
-from labkit.figures._stored import stored_section
+from labkit.figures._stored import LLAMACPP, stored_section
 from labkit.sphinx_vega import chart_html
 
 ORIGINS = ("stacks",)
@@ -14,6 +14,4 @@ ORIGINS = ("stacks",)
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the convergence chart; it is the same for every run."""
-    return chart_html(
-        charts.as_stored(charts.convergence(stored_section("stacks", "another_stack.json")))
-    )
+    return chart_html(charts.as_stored(charts.convergence(stored_section(LLAMACPP))))

@@ -7,11 +7,11 @@ from typing import Any
 
 from labkit import charts
 from labkit.figures._benchmark import table_html
-from labkit.figures._stored import stored_section
+from labkit.figures._stored import LLAMACPP, stored_section
 
 ORIGINS = ("stacks",)
 
 
 def render(results: Mapping[str, Any]) -> str:
     """Return the table; it is the same for every run."""
-    return table_html(charts.preservation_table(stored_section("stacks", "another_stack.json")))
+    return table_html(charts.preservation_table(stored_section(LLAMACPP)))
