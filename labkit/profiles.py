@@ -148,8 +148,22 @@ def _read_yaml(text: str, *, source: str) -> Mapping[str, object]:
     """Return the mapping that a YAML text holds; loads pyyaml only here."""
     import yaml
 
+    class Strict(yaml.SafeLoader):
+        """Refuses a field that stands twice, of which YAML would keep the last."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            for place, key in enumerate(keys):
+                if key in keys[:place]:
+                    at = node.value[place][0].start_mark
+                    raise ProfileError(
+                        f"A profile must state each field once; got {key!r} again in {source}, "
+                        f"line {at.line + 1}. Remove one of both."
+                    )
+            return super().construct_mapping(node, deep=deep)
+
     try:
-        stored = yaml.safe_load(text)
+        stored = yaml.load(text, Loader=Strict)
     except yaml.YAMLError as error:
         raise ProfileError(f"A profile must be YAML; got {source}: {error}") from error
     if not isinstance(stored, dict):

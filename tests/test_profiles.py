@@ -75,6 +75,17 @@ def test_a_text_that_is_no_mapping_is_refused(text: str) -> None:
         parse_profile(text, source="a test", name="quick")
 
 
+def test_a_field_that_stands_twice_is_refused(quick: Profile) -> None:
+    """Of two values YAML keeps the last; here the field and its line are named."""
+    text = as_yaml(quick, {}) + "prompts: 3\n"
+    line = text.count("\n")
+    with pytest.raises(ProfileError, match=f"'prompts' again in a test, line {line}"):
+        parse_profile(text, source="a test", name="quick")
+    nested = as_yaml(quick, {}).replace("float32_lane:\n", "float32_lane:\n  steps: 1\n")
+    with pytest.raises(ProfileError, match="'steps' again"):
+        parse_profile(nested, source="a test", name="quick")
+
+
 def test_an_unknown_name_gets_the_nearest() -> None:
     """A misspelt profile is refused with the name that was probably meant."""
     with pytest.raises(ProfileError) as refusal:

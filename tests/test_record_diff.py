@@ -254,6 +254,22 @@ def test_the_command_tells_what_it_cannot_say(
     assert "not whole, as these were not recorded: execution.window" in capsys.readouterr().out
 
 
+def test_a_record_cannot_steer_the_terminal(
+    folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What another's record holds is shown, its control characters escaped and on one line."""
+    file = Path(folders[0]) / "record.json"
+    stored = json.loads(file.read_text())
+    stored["execution"]["device"]["observed"] = "cpu\x1b[2J\nall is well"
+    failed = {"status": "failed", "failure": {"type": "OSError", "message": "\x1b]0;mine\x07"}}
+    file.write_text(json.dumps({**stored, **failed}))
+
+    assert main(["record", "show", folders[0]]) == 0
+    shown = capsys.readouterr().out
+    assert r"cpu\x1b[2J\nall is well" in shown
+    assert "\x1b" not in shown and "\x07" not in shown
+
+
 def test_the_command_refuses_by_name(
     folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

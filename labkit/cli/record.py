@@ -6,7 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, print_table
+from labkit.cli._common import (
+    Subparsers,
+    add_command,
+    add_json_option,
+    print_json,
+    print_table,
+    printable,
+)
 from labkit.errors import EXIT_BAD_INPUT, EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RunError
 
 if TYPE_CHECKING:
@@ -148,9 +155,10 @@ def _show(args: argparse.Namespace) -> int:
     if args.json:
         print_json(record.to_json())
         return EXIT_HOLDS
-    print(f"{record.id}: {record.status}, {record.command}, from {record.started_utc}")
+    head = f"{record.id}: {record.status}, {record.command}, from {record.started_utc}"
+    print(printable(head))
     if record.failure:
-        print(f"failure: {record.failure['type']}: {record.failure['message']}")
+        print(printable(f"failure: {record.failure['type']}: {record.failure['message']}"))
     rows = [
         {"field": name, **{s: _short(getattr(stated, s)) for s in _STAGES}}
         for name, stated in record.all_stated()
@@ -158,7 +166,7 @@ def _show(args: argparse.Namespace) -> int:
     print_table(rows, {"field": "field", **{stage: stage for stage in _STAGES}})
     print(f"changed on the way: {', '.join(c.field for c in record.changes) or 'nothing seen'}")
     for item in record.artefacts:
-        print(f"artefact {item.path}: {item.size_bytes:,} bytes, sha256 {item.sha256}")
+        print(f"artefact {printable(item.path)}: {item.size_bytes:,} bytes, sha256 {item.sha256}")
     return EXIT_HOLDS
 
 
