@@ -29,7 +29,7 @@ HEADER = """\
 """
 
 ENVIRONMENT_HEAD = """\
-# For conda and mamba: `mamba env create -f environment.yml`, then `pip install --no-deps -e .`
+# For conda, mamba and Binder: `mamba env create -f environment.yml` has the lab itself as well.
 # The pip section holds the direct requirements of requirements.lock. Made by `make lock`.
 name: labkit
 channels:
@@ -39,6 +39,7 @@ dependencies:
   - pip
   - pip:
 """
+ITSELF = "      - -e .\n"
 
 
 def resolve(extra: list[str]) -> list[str]:
@@ -63,7 +64,7 @@ def main() -> None:
     lines = [re.sub(r"^(torch==[0-9.]+)\+\w+", r"\1", line) for line in lines]
     LOCK.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
     pins = "".join(f"      - {pin}\n" for pin in direct_pins(lines))
-    ENVIRONMENT.write_text(ENVIRONMENT_HEAD + pins, encoding="utf-8")
+    ENVIRONMENT.write_text(ENVIRONMENT_HEAD + pins + ITSELF, encoding="utf-8")
 
 
 if __name__ == "__main__":

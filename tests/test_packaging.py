@@ -62,11 +62,13 @@ def test_the_lock_pins_every_direct_requirement() -> None:
 
 
 def test_the_conda_environment_has_the_same_pins() -> None:
-    """The pip section of environment.yml equals the lock's direct requirements."""
+    """The pip section of environment.yml is the lock's direct requirements, and the lab itself."""
     environment = yaml.safe_load(read("environment.yml"))
     (section,) = [item["pip"] for item in environment["dependencies"] if isinstance(item, dict)]
 
-    assert section == [f"{pin['name']}=={pin['version']}" for pin in pins() if OURS in pin["via"]]
+    direct = [f"{pin['name']}=={pin['version']}" for pin in pins() if OURS in pin["via"]]
+
+    assert section == [*direct, "-e ."]
 
 
 def test_the_lock_leaves_torchs_build_open() -> None:

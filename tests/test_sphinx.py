@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from importlib.metadata import entry_points
@@ -137,17 +138,59 @@ def test_config_executes_nothing_and_loads_ours() -> None:
 
     assert config["execute"]["execute_notebooks"] == "off"
     assert sphinx["extra_extensions"] == [
-        f"labkit.{name}" for name in ("sphinx_vega", "sphinx_site", "sphinx_run", "sphinx_figures")
+        f"labkit.{name}"
+        for name in (
+            "sphinx_vega",
+            "sphinx_site",
+            "sphinx_run",
+            "sphinx_figures",
+            "sphinx_launch",
+        )
     ]
     assert sphinx["config"]["html_math_renderer"] == "mathml"
     assert {"notebooks", "results", "tests", "README.md"} <= set(config["exclude_patterns"])
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> booksite.Built:
+    """Build the book as its publisher would, who says where the repository is."""
+    root = tmp_path_factory.mktemp("published")
+    booksite.make_source(root)
+    address = {
+        "repository": {"url": "https://github.com/an-owner/a-lab", "branch": "main"},
+        "launch_buttons": {
+            "notebook_interface": "jupyterlab",
+            "binderhub_url": "https://mybinder.org",
+            "jupyterhub_url": "https://hub.example.org",
+        },
+    }
+    with (root / "_config.yml").open("a", encoding="utf-8") as config:
+        config.write("\n" + yaml.safe_dump(address))
+    return booksite.build(root)
+
+
 @pytest.mark.slow
-def test_book_builds_without_a_warning(tmp_path: Path) -> None:
+def test_launch_buttons_lead_to_a_notebook_of_the_repository(published: booksite.Built) -> None:
+    """Binder and JupyterHub open the notebook that the repository holds, in JupyterLab."""
+    page = (published.site / "book/run/02_preservation.html").read_text(encoding="utf-8")
+    prose = (published.site / "book/chapter/admission.html").read_text(encoding="utf-8")
+    links = [html.unescape(link) for link in re.findall(r'href="(https://[^"]*ipynb[^"]*)"', page)]
+    opened = [link for link in links if "blob" not in link and "edit" not in link]
+
+    assert opened == [
+        "https://mybinder.org/v2/gh/an-owner/a-lab/main"
+        "?urlpath=lab/tree/notebooks/02_preservation.ipynb",
+        "https://hub.example.org/hub/user-redirect/git-pull?repo=https%3A//github.com/an-owner/a-lab"
+        "&urlpath=lab/tree/a-lab/notebooks/02_preservation.ipynb&branch=main",
+    ]
+    assert (ROOT / "notebooks/02_preservation.ipynb").is_file()
+    assert "mybinder" not in prose
+
+
+@pytest.mark.slow
+def test_book_builds_without_a_warning(published: booksite.Built) -> None:
     """The configuration builds each page of the contents, with charts, numbers and formulas."""
-    booksite.make_source(tmp_path)
-    built = booksite.build(tmp_path)
+    built = published
     page = (built.site / "book/run/02_preservation.html").read_text(encoding="utf-8")
     prose = (built.site / "book/chapter/admission.html").read_text(encoding="utf-8")
     bundle = built.site / "_static" / sphinx_vega.BUNDLE
