@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit import record
-from labkit.files import dump_json, find_root, write_atomically
+from labkit.files import dump_json, find_root
 from labkit.results import RESULTS_NAME, empty_results, read_results
 
 STAGE = "book/run"
@@ -47,9 +47,9 @@ class Shown:
 NOTHING_SHOWN = Shown(run="no run", lacks=(), remedy="labkit chapter --profile cpu")
 
 
-def write_shown(stage: Path, shown: Shown) -> None:
-    """Write which run a stage is of."""
-    write_atomically(stage / SHOWN_NAME, dump_json(asdict(shown), what=SHOWN_NAME))
+def shown_text(shown: Shown) -> str:
+    """Return the text of the file that says which run a stage is of."""
+    return dump_json(asdict(shown), what=SHOWN_NAME)
 
 
 def read_shown(stage: Path) -> Shown:

@@ -288,3 +288,14 @@ def test_a_failed_build_shows_its_warnings_and_the_end(
     assert "x.md:3: WARNING: no such reference" in text
     assert text.count("reading") < 30
     assert "the last line" in text
+
+
+def test_a_run_that_is_staged_again_is_left_untouched(tmp_path: Path) -> None:
+    """Files that are as they were keep their times, so that no build reads them anew."""
+    folder = make_run(tmp_path, "mine")
+
+    def times_ns() -> dict[str, int]:
+        stage = book.stage_run(folder, root=tmp_path)
+        return {path.name: path.stat().st_mtime_ns for path in stage.iterdir()}
+
+    assert times_ns() == times_ns()

@@ -10,7 +10,7 @@ import pytest
 from support import ROOT
 
 from labkit import origins, sphinx_figures, sphinx_run
-from labkit.staged import STAGE, Shown, read_shown, write_shown
+from labkit.staged import SHOWN_NAME, STAGE, Shown, read_shown, shown_text
 
 SHOWN = Shown(run="results/mine", lacks=("much",), remedy="labkit chapter --profile quick")
 KEY = "fingerprints.configs"
@@ -63,7 +63,7 @@ def test_a_number_that_nobody_stores_is_left_for_the_build_to_refuse(tmp_path: P
 
 def test_what_is_shown_is_read_back(tmp_path: Path) -> None:
     """What was staged is read as it was written, and an empty stage shows no run."""
-    write_shown(tmp_path, SHOWN)
+    (tmp_path / SHOWN_NAME).write_text(shown_text(SHOWN))
 
     assert read_shown(tmp_path) == SHOWN
     assert read_shown(tmp_path / "nothing").run == "no run"
@@ -71,7 +71,7 @@ def test_what_is_shown_is_read_back(tmp_path: Path) -> None:
 
 def test_a_figure_of_a_missing_section_says_how_to_get_it(tmp_path: Path) -> None:
     """A figure whose section the run lacks is a note with the command, and no error."""
-    write_shown(tmp_path, SHOWN)
+    (tmp_path / SHOWN_NAME).write_text(shown_text(SHOWN))
     html = sphinx_figures.render("boundary", stage=tmp_path)
 
     assert 'class="labkit-lacks"' in html
@@ -112,7 +112,7 @@ def test_the_line_below_a_figure_names_the_run_and_leads_to_it() -> None:
 
 def test_a_run_without_a_record_says_so(tmp_path: Path) -> None:
     """Where no record was kept the line names the folder and admits the rest."""
-    write_shown(tmp_path, SHOWN)
+    (tmp_path / SHOWN_NAME).write_text(shown_text(SHOWN))
     origin = origins.origin_of(origins.RUN, stage=tmp_path)
 
     assert origin.name == "run results/mine"

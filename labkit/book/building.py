@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from labkit.book import rebuilding
 from labkit.errors import RunError
 from labkit.files import find_root, write_atomically
 
@@ -31,7 +32,7 @@ _CALL = "from jupyter_book.cli.main import main; main()"
 
 
 def build_book(*, root: Path | None = None) -> Path:
-    """Build the site; a warning fails it.
+    """Build the site, or of a site that is there what has changed; a warning fails it.
 
     Returns:
         The site's first page.
@@ -40,15 +41,20 @@ def build_book(*, root: Path | None = None) -> Path:
         RunError: If the build fails, with its warnings and the end of its log.
     """
     top = root or find_root()
+    site, digest = top / SITE, rebuilding.digest_behind(top)
+    anew = not rebuilding.is_current(site, digest)
+    # Until this build has ended well the next one starts from nothing: it has to warn again.
+    rebuilding.unmark(site)
+    rebuilding.age_pages(site)
     # Sphinx warns, and so fails, where a file of ours has changed since the site was built last.
     for path in (top / "book/_static").glob("*"):
-        (top / SITE / "_static" / path.name).unlink(missing_ok=True)
-    flags = ["--all", "-W", "-n", "--keep-going"]
+        (site / "_static" / path.name).unlink(missing_ok=True)
+    flags = ["-W", "-n", "--keep-going", *(["--all"] if anew else [])]
     command = [sys.executable, "-c", _CALL, "build", ".", *flags]
     done = subprocess.run(
         command, cwd=top, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
-    page = top / SITE / "index.html"
+    page = site / "index.html"
     if done.returncode or not page.is_file():
         raise RunError(
             f"The book must build without a warning; the build ended with "
@@ -56,6 +62,7 @@ def build_book(*, root: Path | None = None) -> Path:
             "Mend what it names and call `labkit book` again."
         )
     write_atomically(page, _POINTER)
+    rebuilding.mark_built(site, digest)
     return page
 
 

@@ -18,10 +18,11 @@ from labkit.book.about import describe_run, describe_stored
 from labkit.book.choosing import end_lacking, notebooks_lacking, sections_lacking
 from labkit.book.comparing import describe_comparison
 from labkit.book.status import describe_status, is_of_older_source
+from labkit.book.syncing import fill_folder
 from labkit.errors import ResultsError, RunError
-from labkit.files import find_root, load_json_strict, shown, write_atomically
+from labkit.files import find_root, load_json_strict, shown
 from labkit.results import NOTEBOOKS, RESULTS_NAME, SCHEMA_VERSION, empty_results, read_results
-from labkit.staged import STAGE, Shown, admonition, write_shown
+from labkit.staged import SHOWN_NAME, STAGE, Shown, admonition, shown_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +57,11 @@ def stage_run(run_dir: Path, *, root: Path | None = None) -> Path:
     if read.lacks:
         print(f"warning: {facts.summary()}", file=sys.stderr)
     pages = _pages(run_dir, read=read, facts=facts, root=root)
+    contents = {path.name: path.read_bytes() for path in read.copied}
+    contents |= {name: page.encode() for name, page in pages.items()}
+    contents[SHOWN_NAME] = shown_text(facts).encode()
     stage = (root or find_root()) / STAGE
-    shutil.rmtree(stage, ignore_errors=True)
-    stage.mkdir(parents=True)
-    for path in read.copied:
-        shutil.copyfile(path, stage / path.name)
-    for name, page in pages.items():
-        write_atomically(stage / name, page)
-    write_shown(stage, facts)
+    fill_folder(stage, contents)
     return stage
 
 
@@ -71,13 +69,15 @@ def copy_source(target: Path, *, root: Path | None = None) -> Path:
     """Copy the book's pages and settings, so that another run can be built beside one's own.
 
     Args:
-        target: The folder; what a copy before left there is replaced.
+        target: The folder; what a copy before left there is replaced where it differs, but for
+            the run that was staged there.
         root: The clone.
     """
     top = root or find_root()
-    target.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(target / "book", ignore_errors=True)
-    shutil.copytree(top / "book", target / "book", ignore=shutil.ignore_patterns("run"))
+    source, stage = top / "book", top / STAGE
+    files = [path for path in source.rglob("*") if path.is_file() and stage not in path.parents]
+    contents = {path.relative_to(source).as_posix(): path.read_bytes() for path in files}
+    fill_folder(target / "book", contents, keep=stage.name)
     for name in ("_config.yml", "_toc.yml"):
         shutil.copyfile(top / name, target / name)
     return target
