@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import bench
 import pytest
+from benches import chart
 from benches._figures import Figure, figure
 
 
@@ -52,3 +53,32 @@ def test_a_bench_ends_with_whether_its_targets_were_kept(
     (found,) = json.loads(file.read_text(encoding="utf-8"))["figures"]
     assert (found["low"], found["value"], found["high"]) == (1.0, 1.5, 3.0)
     assert found["holds"] is (status == 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "page", "said"),
+    [
+        pytest.param("/nowhere", "labkit-chart-spec", "no Chromium on PATH", id="no-chromium"),
+        pytest.param(None, None, "no built book at", id="no-site"),
+        pytest.param(None, "no chart here", "no built book at", id="no-chart"),
+    ],
+)
+def test_without_a_browser_or_a_site_no_chart_is_timed(
+    path: str | None,
+    page: str | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A machine that cannot time a chart is told why, and no figure is made up."""
+    found = tmp_path / "chromium"
+    found.touch(mode=0o755)
+    monkeypatch.setenv("PATH", path or str(tmp_path))
+    monkeypatch.setattr(chart, "_SITE", tmp_path)
+    if page:
+        (tmp_path / "book").mkdir()
+        (tmp_path / "book/intro.html").write_text(page)
+
+    assert list(chart.measure_figures()) == []
+    assert f"not measured, {said}" in capsys.readouterr().err
