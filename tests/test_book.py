@@ -61,6 +61,8 @@ def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
         "this_run_and_yours.md",
     ]
     assert read_shown(stage).lacks == ()
+    stored = (stage / "stored_measurements.md").read_text()
+    assert "## The preservation table on Gemma 3: " in stored
     page = (stage / "about_this_run.md").read_text()
     run = read_record(folder)
     assert f"| Run | {run.id} |" in page

@@ -334,6 +334,24 @@ def test_labels_of_lines_never_overlap(distances: list[float]) -> None:
     assert all(a - b > 0.03 * span for a, b in pairwise(heights))
 
 
+def test_options_that_begin_alike_are_told_apart() -> None:
+    """A long name goes on in a second line, and then its neighbours keep away from both."""
+    points = [
+        {"option": option, "kind": "runtime", "unit_roundoff": 2.0**-24, "distance": distance}
+        for option, distance in (
+            ("llama.cpp, plain file, flash True", 1.12),
+            ("llama.cpp, plain file, flash False", 1.0),
+        )
+    ]
+    upper, lower = convergence_labels(points)
+
+    assert [upper["text"], lower["text"]] == [
+        "llama.cpp, plain file,\nflash True",
+        "llama.cpp, plain file,\nflash False",
+    ]
+    assert math.log10(upper["distance"] / lower["distance"]) == pytest.approx(2 * 0.042, abs=0.01)
+
+
 def test_exact_agreement_is_left_off_the_log_axis() -> None:
     """An option without any distance at a precision has no point there, and the rest stay."""
     section = sections.preservation()

@@ -89,7 +89,7 @@ def _files(run: record.RunRecord) -> list[list[object]]:
 def describe_stored() -> str:
     """Return the page that lists the stored measurements."""
     parts = [
-        f"({file.key})=\n## {file.shown_on.capitalize()}: `{shown(file.path)}`\n\n"
+        f"({file.key})=\n## {file.shown_on[0].upper()}{file.shown_on[1:]}: `{shown(file.path)}`\n\n"
         f"Made by `{file.made_by}`.\n\n"
         + "".join(f"- {fact}\n" for fact in versions_of(file))
         + f"- SHA-256 `{sha256_of(file.path)}`\n"

@@ -32,10 +32,21 @@ _PX_PER_MM = 96 / 25.4
 _PATIENCE_MS = 60_000
 _FONT = "/LabNumber"
 _NEXT = re.compile(r'<link rel="next"[^>]*\bhref="([^"]+)"')
+# On paper nothing can be opened: what stands in for a widget is.
+_OPEN = """() => {
+  for (const part of document.querySelectorAll(".labkit-playground + details")) part.open = true;
+}"""
 _TRIED = "() => !document.querySelector(\".labkit-chart[data-state='waiting']\")"
 _NOT_DRAWN = "() => document.querySelectorAll(\".labkit-chart:not([data-state='ready'])\").length"
-# What is wider than the paper is made smaller as a whole: cut, it could not be read at all.
+# A digest or the like may break, so that it takes no room from its neighbours, and a sentence keeps
+# some. What is wider than the paper then is made smaller as a whole: cut, it could not be read.
 _FIT = """() => {
+  for (const cell of document.querySelectorAll(".bd-article :is(th, td)")) {
+    const text = cell.textContent.trim();
+    const breaks = /\\S{30}/.test(text);
+    if (breaks) cell.style.overflowWrap = "anywhere";
+    if (breaks || text.length > 60) cell.style.minWidth = breaks ? "9em" : "12em";
+  }
   for (const part of document.querySelectorAll(".bd-article table, .labkit-chart-view")) {
     const room = part.closest("section, article").clientWidth;
     const share = room / Math.max(part.scrollWidth, part.getBoundingClientRect().width);
@@ -151,6 +162,7 @@ def _print_page(sheet: Page, page: Path, pdf: Path) -> Printed:
     sheet.wait_for_function(_TRIED)
     if missing := sheet.evaluate(_NOT_DRAWN):
         raise RunError(f"{shown(page)} must have every chart drawn; {missing} are not.")
+    sheet.evaluate(_OPEN)
     sheet.evaluate(_FIT)
     above, beside = (f"{margin}mm" for margin in _MARGINS_MM)
     sheet.pdf(

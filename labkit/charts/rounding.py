@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from labkit.charts.style import (
 )
 
 _LABEL_GAP_SHARE = 0.042  # of the plot's height: a line of text
+_LABEL_CHARACTERS = 24  # of a line, beyond which a label goes on below
 _TOGETHER_FACTOR = 1.1  # nearer than this, two line ends are one to the eye
 
 
@@ -101,16 +103,19 @@ def convergence_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
             groups.append([end])
     distances = [point["distance"] for point in points]
     gap = _LABEL_GAP_SHARE * max(math.log10(max(distances) / min(distances)), 1)
-    labels, ceiling = [], math.inf
+    labels, ceiling, lines_above = [], math.inf, 1
     for group in groups:
+        text = "\n".join(textwrap.wrap(_group_text(group), _LABEL_CHARACTERS))
+        lines = text.count("\n") + 1
         middle = math.log10(group[0]["distance"] * group[-1]["distance"]) / 2
-        ceiling = min(middle, ceiling - gap)
+        ceiling = min(middle, ceiling - gap * (lines_above + lines) / 2)
+        lines_above = lines
         labels.append(
             {
                 "unit_roundoff": min(end["unit_roundoff"] for end in group) / 1.5,
                 "distance": significant(10**ceiling),
                 "kind": group[0]["kind"],
-                "text": _group_text(group),
+                "text": text,
             }
         )
     return labels
@@ -155,9 +160,12 @@ def _lines(points: list[dict[str, Any]], *, base: dict[str, Any]) -> alt.Chart:
 
 
 def _labels(labels: list[dict[str, Any]]) -> alt.Chart:
+    several: dict[str, Any] = (
+        {"lineBreak": "\n"} if any("\n" in label["text"] for label in labels) else {}
+    )
     chart: alt.Chart = (
         chart_of(labels)
-        .mark_text(align="right", baseline="middle", fontSize=11, limit=150)
+        .mark_text(align="right", baseline="middle", fontSize=11, limit=150, **several)
         .encode(text="text:N")
     )
     return chart

@@ -153,9 +153,12 @@ def _editor_html(part: str, label: str) -> str:
 
 
 def _answer_html(case: Mapping[str, Any], configs: Mapping[str, str]) -> str:
-    decision = _decide(case, configs)
+    decision, request = _decide(case, configs), json.dumps(case["request"])
     return (
         '<section class="labkit-playground-answer" aria-label="The decision">'
+        '<p class="labkit-on-paper">On paper nothing can be asked: this is what the build decided '
+        f"of one request, “{escape(case['title'])}”, for the checkpoint {escape(case['spec'])}. "
+        f"On the site every field can be changed. <code>{escape(request)}</code></p>"
         f'<p class="labkit-playground-summary" role="status" data-outcome="{decision.outcome}">'
         f"{escape(summarise(decision))}</p>"
         f'<div class="labkit-playground-reasons">{reasons_html(decision)}</div>'

@@ -46,6 +46,8 @@ def render(results: Mapping[str, Any]) -> str:
         '<div class="labkit-reader-choice">'
         '<label>Option <select name="option"></select></label>'
         '<label>Prompt <select name="prompt"></select></label></div>'
+        f'<p class="labkit-on-paper">On paper this is one of {len(entries)} differences; on the '
+        "site each can be read.</p>"
         '<div class="labkit-reader-shown" aria-live="polite">'
         f"<p>{escape(first['option'])}, {escape(first['prompt'])}: the baseline said "
         f"<code>{escape(str(first['baseline_token']))}</code>, this run "

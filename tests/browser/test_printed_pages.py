@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from built_site import SITE
 
 from labkit.book import FIRST_PAGE, printing
 from labkit.errors import RunError
+from labkit.files import data_file
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pypdf = pytest.importorskip("pypdf")
 pytestmark = [
@@ -34,7 +39,9 @@ def make_site(folder: Path, *, state: str = "ready") -> Path:
         '<link rel="next" title="Second" href="two.html"><article class="bd-article"><section>'
         "<h1>First</h1><a href='two.html#below'>across</a> <a href='data.json'>data</a> "
         "<a href='https://example.org/'>elsewhere</a>"
-        f"<table><tr>{cells}</tr></table></section></article>"
+        f"<table><tr>{cells}</tr></table>"
+        f"<p>Paragraph</p><table><tr><td>{'0f' * 200}</td><td>{'sentence ' * 9}</td></tr></table>"
+        "</section></article>"
     )
     (folder / "two.html").write_text(
         "<article class='bd-article'><section><h1>Second</h1><a href='#below'>down</a>"
@@ -111,6 +118,23 @@ def test_a_wide_table_is_not_cut(small: Any) -> None:
     assert max(ends.values()) < SHEET_WIDTH_PT - MARGIN_PT
 
 
+def test_a_long_digest_takes_no_room_from_words(small: Any) -> None:
+    """A table with a digest is as large as the text around it, and its sentences stay broad."""
+    sizes: dict[str, float] = {}
+    lines: list[str] = []
+
+    def note(text: str, cm: list[float], tm: list[float], _font: Any, size: float) -> None:
+        for word in ("Paragraph", "sentence"):
+            if word in text:
+                sizes[word] = cm[0] * tm[0] * size
+                lines.append(text)
+
+    small.pages[0].extract_text(visitor_text=note)
+
+    assert sizes["sentence"] == pytest.approx(sizes["Paragraph"])
+    assert max(line.count("sentence") for line in lines) > 1
+
+
 def test_a_chart_that_is_not_drawn_stops_the_printing(tmp_path: Path) -> None:
     """A page whose chart failed is named, and what was printed before stays."""
     first = make_site(tmp_path, state="error")
@@ -143,6 +167,36 @@ def test_the_book_is_printed_with_its_figures(tmp_path: Path) -> None:
         assert headings
         assert [heading for heading in headings if heading.strip() not in text] == []
     assert curves > 50
+
+
+def test_what_cannot_be_asked_on_paper_says_so(tmp_path: Path) -> None:
+    """The playground prints the requests that the build decided, and the reader says it is one."""
+    names = ("playground", "what_the_runtime_decides")
+    pages = [SITE / f"book/chapter/{name}.html" for name in names]
+    if not all(page.is_file() for page in pages):
+        pytest.skip(f"no built site at {SITE}: run `make book` first")
+    printed(pages, tmp_path / "two.pdf")
+    text = " ".join(map(text_of, pypdf.PdfReader(tmp_path / "two.pdf").pages))
+    cases = json.loads(data_file("admission", "cases.json").read_text("utf-8"))
+
+    assert "On paper nothing can be asked" in text
+    assert [case["title"] for case in cases if case["title"] not in text] == []
+    assert re.search(r"On paper this is one of \d+ differences", text)
+    assert "On paper the figure is as it was before anything was chosen" in text
+
+
+def test_on_the_screen_nothing_speaks_of_paper(browser: Browser, site_url: str) -> None:
+    """What is said for paper is not shown on the site."""
+    page = browser.new_page()
+    page.goto(f"{site_url}/book/chapter/playground.html", wait_until="load")
+    hint = page.locator(".labkit-on-paper")
+
+    assert hint.count() == 1
+    assert not hint.is_visible()
+
+    page.emulate_media(media="print")
+    assert hint.is_visible()
+    page.close()
 
 
 def test_every_page_of_the_book_is_printed() -> None:
