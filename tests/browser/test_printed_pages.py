@@ -185,6 +185,20 @@ def test_what_cannot_be_asked_on_paper_says_so(tmp_path: Path) -> None:
     assert "On paper the figure is as it was before anything was chosen" in text
 
 
+def test_a_term_stands_with_its_meaning(tmp_path: Path) -> None:
+    """No sheet of the key terms ends with a term whose meaning is on the next."""
+    page = SITE / "book/chapter/key_terms.html"
+    if not page.is_file():
+        pytest.skip(f"no built site at {SITE}: run `make book` first")
+    printed([page], tmp_path / "terms.pdf")
+    terms = re.findall(r"<dt id[^>]*>([^<]+)", page.read_text("utf-8"))
+    sheets = [text_of(sheet) for sheet in pypdf.PdfReader(tmp_path / "terms.pdf").pages]
+    last = [sheet.removesuffix(f" {number}") for number, sheet in enumerate(sheets, start=1)]
+
+    assert len(terms) > 20
+    assert [term for term in terms for sheet in last if sheet.endswith(term.strip())] == []
+
+
 def test_on_the_screen_nothing_speaks_of_paper(browser: Browser, site_url: str) -> None:
     """What is said for paper is not shown on the site."""
     page = browser.new_page()
