@@ -91,7 +91,7 @@ def _package_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def read_results(path: Path) -> dict[str, Any]:
+def read_results(path: str | Path) -> dict[str, Any]:
     """Read and check a results file, or the one of a run folder.
 
     Returns:
@@ -101,7 +101,8 @@ def read_results(path: Path) -> dict[str, Any]:
         ResultsError: If it is missing, not JSON, of another schema version, or against the
             schema; the text names the line or the key.
     """
-    file = path / RESULTS_NAME if path.is_dir() else path
+    place = Path(path)
+    file = place / RESULTS_NAME if place.is_dir() else place
     stored = _read_json(file)
     check_results(stored, source=shown(file))
     return {**empty_results(), **stored}

@@ -15,8 +15,8 @@ from support import ROOT
 
 from labkit.book import lacks_of
 from labkit.errors import ResultsError
-from labkit.record import check_artefacts, read_record
-from labkit.results import NOTEBOOKS, SECTIONS, recorded_run
+from labkit.record import check_artefacts, read_measured, read_record
+from labkit.results import NOTEBOOKS, SECTIONS, read_results, recorded_run
 
 PROMISED = ("published-cpu", "published-quick")
 RUNS = sorted({*PROMISED, *(path.name for path in (ROOT / "results").glob("published-*"))})
@@ -135,3 +135,11 @@ def test_each_rule_can_fail(made_up: Path, rule: Rule, file: str, old: str, new:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
     assert rule(made_up) != []
+
+
+@pytest.mark.parametrize("read", [read_results, read_record, read_measured])
+def test_a_run_is_read_by_a_path_or_its_text(read: Callable[[str | Path], object]) -> None:
+    """A reader of runs takes what a user types, and finds the same in it."""
+    folder = ROOT / "results" / "published-cpu"
+
+    assert read(str(folder)) == read(folder)

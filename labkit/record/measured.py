@@ -62,13 +62,14 @@ class Measured:
 NOTHING_MEASURED = Measured(source="no measurement", options=())
 
 
-def read_measured(path: Path) -> Measured:
+def read_measured(path: str | Path) -> Measured:
     """Read the verdicts of a results.json, or of the one in a run's folder.
 
     Raises:
         ResultsError: If it cannot be read or has no measured preservation section.
     """
-    file = path / "results.json" if path.is_dir() else path
+    place = Path(path)
+    file = place / "results.json" if place.is_dir() else place
     try:
         section = parse_json_strict(file.read_text(encoding="utf-8"))["preservation"]
         options = tuple(_option(row) for row in section["rows"])

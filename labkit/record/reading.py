@@ -38,14 +38,15 @@ _TYPES: Mapping[str, _Check] = {
 }
 
 
-def read_record(folder: Path) -> RunRecord:
+def read_record(folder: str | Path) -> RunRecord:
     """Read the record of a run's folder, or a record's file.
 
     Raises:
         ResultsError: If it is missing, corrupt, of another version, has unknown, missing or
             ill-typed fields, or contradicts itself.
     """
-    path = folder if folder.suffix == ".json" and folder.is_file() else folder / RECORD_NAME
+    place = Path(folder)
+    path = place if place.suffix == ".json" and place.is_file() else place / RECORD_NAME
     try:
         stored = parse_json_strict(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
