@@ -30,7 +30,7 @@ $(STAMP):
 chapter: $(STAMP) ## run every notebook (PROFILE=cpu) and build the book
 	$(BIN)/labkit chapter --profile $(PROFILE)
 
-quick: $(STAMP) ## the same at its smallest, in about two minutes
+quick: $(STAMP) ## the same at its smallest
 	$(BIN)/labkit chapter --profile quick
 
 book: $(STAMP) ## build the book from your last run, or from the published one
