@@ -1,16 +1,16 @@
-"""The lab on disk: where its clone stands, how a file is replaced, how contents are digested."""
+"""The lab on disk: where its clone stands, how a file is replaced, how contents are digested.
+
+Reading a config digests and writes nothing, so what that needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import itertools
 import json
 import math
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,17 +71,23 @@ def canonical_json(value: object) -> str:
 
 def digest_of(value: object) -> str:
     """Return the SHA-256 of a JSON value's canonical text."""
+    import hashlib
+
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
+    import hashlib
+
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def digest_files(paths: Iterable[Path], *, root: Path) -> str:
     """Return one SHA-256 over files: their names relative to `root` and their bytes."""
+    import hashlib
+
     whole = hashlib.sha256()
     for path in sorted(paths):
         content = sha256_of(path)
@@ -236,6 +242,8 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         RunError: If the disk is full or the folder cannot be written.
     """
+    import tempfile
+
     content = text.encode()
     temporary: Path | None = None
     try:
@@ -281,5 +289,7 @@ def _file_above(path: Path) -> Path:
 
 def _free_bytes(path: Path) -> int:
     """Return the free space of the nearest folder that exists."""
+    import shutil
+
     existing = next(folder for folder in path.resolve().parents if folder.exists())
     return shutil.disk_usage(existing).free

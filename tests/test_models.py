@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,41 @@ def test_a_description_is_the_model_without_its_weights(folder: Path) -> None:
     assert described.digest == loaded.digest
     assert described.positions == loaded.model.config.max_position_embeddings
     assert described.tokenizer.encode("a") == loaded.tokenizer.encode("a")
+
+
+@pytest.mark.slow
+def test_the_embedded_model_is_described_as_the_auto_classes_would() -> None:
+    """Its tokenizer and positions, read without them, are what they give."""
+    import transformers
+
+    described = models.describe()
+    folder = described.source.location
+    auto = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+    assert type(described.tokenizer) is type(auto)
+    assert described.tokenizer.backend_tokenizer.to_str() == auto.backend_tokenizer.to_str()
+    assert described.tokenizer.special_tokens_map == auto.special_tokens_map
+    assert described.tokenizer.chat_template == auto.chat_template
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    assert described.positions == config.max_position_embeddings
+
+
+@pytest.mark.slow
+def test_a_finished_run_needs_no_auto_class() -> None:
+    """What a finished run reads of the embedded model imports no model of the library's."""
+    seen = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from labkit import models; models.describe(); "
+            "print([name for name in sys.modules if name.startswith('transformers.models.')])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "transformers.models.auto" not in seen.stdout
 
 
 def test_the_digest_moves_with_the_weights(folder: Path, tmp_path: Path) -> None:

@@ -128,5 +128,6 @@ class TransformersStack:
 
     def forget(self) -> None:
         """See `labkit.backends.Stack.forget`."""
-        self._kept = None
-        self.collect()
+        if self._kept is not None:  # a run with nothing left to measure has nothing to collect
+            self._kept = None
+            self.collect()

@@ -98,16 +98,14 @@ def describe(
     if dtype not in DTYPES:
         raise ModelError(f"dtype must be one of {', '.join(DTYPES)}; got dtype={dtype!r}.")
     import torch
-    import transformers
 
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ModelError(f"device={device!r} needs a CUDA device, and torch sees none here.")
     source = resolve(model, revision=revision)
     if source.origin == "embedded":
         fetch(source.name, say=say)
-    tokenizer = _from_source(transformers.AutoTokenizer, source)
-    config = _from_source(transformers.AutoConfig, source)
     files = _file_digests(source)
+    tokenizer = _from_source(_tokenizer_class(source), source)
     return LoadedModel(
         source=source,
         model=None,
@@ -115,8 +113,41 @@ def describe(
         dtype=dtype,
         digest=_digest_of(files),
         files=files,
-        positions=getattr(config, "max_position_embeddings", None),
+        positions=_positions(source),
     )
+
+
+def _tokenizer_class(source: Source) -> Any:
+    """Return what reads a model's tokenizer, without a look at its config where that can be.
+
+    The library's Auto classes import most of it, two seconds that a finished run need not wait.
+    The lab's own conversion names the tokenizer's class, and its digests vouch for the file.
+    """
+    import transformers
+
+    if source.origin == "embedded":
+        stated = _read_json(source, "tokenizer_config.json").get("tokenizer_class")
+        if stated == transformers.PreTrainedTokenizerFast.__name__:
+            return transformers.PreTrainedTokenizerFast
+    return transformers.AutoTokenizer
+
+
+def _positions(source: Source) -> int | None:
+    """Return the positions that a model was made for, its class's own where it states none."""
+    import transformers
+
+    if source.origin == "embedded":
+        stated = _read_json(source, "config.json").get("max_position_embeddings")
+        if isinstance(stated, int):
+            return stated
+    config = _from_source(transformers.AutoConfig, source)
+    found: int | None = getattr(config, "max_position_embeddings", None)
+    return found
+
+
+def _read_json(source: Source, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(source.location) / name).read_text(encoding="utf-8"))
+    return found
 
 
 def _load_live(source: Source, *, dtype: str) -> Any:
