@@ -48,7 +48,7 @@ def site_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser(site_url: str) -> Iterator[Browser]:
+def browser() -> Iterator[Browser]:
     """Start the system's Chromium once for all pages."""
     if not CHROMIUM.is_file():
         pytest.skip(f"no Chromium at {CHROMIUM}: run `apt-get install chromium`")
