@@ -14,7 +14,7 @@ import booksite
 import pytest
 import yaml
 
-from labkit import charts, sphinx_site, sphinx_vega
+from labkit import charts, sphinx_roles, sphinx_site, sphinx_vega
 from labkit.errors import LabError, ResultsError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -131,6 +131,25 @@ def test_thebe_is_dropped_and_the_rest_stays() -> None:
     assert context == {"script_files": [kept], "css_files": ["a.css"]}
 
 
+@pytest.mark.parametrize(
+    ("written", "read_out"),
+    [
+        pytest.param("<th></th>", "<td></td>", id="corner-of-pandas"),
+        pytest.param('<th class="head"><p></p></th>', '<td class="head"></td>', id="of-docutils"),
+        pytest.param("<th>1</th>", "<th>1</th>", id="header-with-a-name"),
+        pytest.param("<thead></thead>", "<thead></thead>", id="another-tag"),
+        pytest.param(
+            '<div class="citation" id="a" role="doc-biblioentry">',
+            '<div class="citation" id="a" role="listitem">',
+            id="reference",
+        ),
+    ],
+)
+def test_roles_that_nothing_reads_out_are_mended(written: str, read_out: str) -> None:
+    """An empty header becomes a cell and a reference a list item, and nothing else changes."""
+    assert sphinx_roles.mended(f"<p>{written}</p>") == f"<p>{read_out}</p>"
+
+
 def test_config_executes_nothing_and_loads_ours() -> None:
     """The book only shows stored outputs, by our extensions and our formulas."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
@@ -138,14 +157,7 @@ def test_config_executes_nothing_and_loads_ours() -> None:
 
     assert config["execute"]["execute_notebooks"] == "off"
     assert sphinx["extra_extensions"] == [
-        f"labkit.{name}"
-        for name in (
-            "sphinx_vega",
-            "sphinx_site",
-            "sphinx_run",
-            "sphinx_figures",
-            "sphinx_launch",
-        )
+        f"labkit.sphinx_{name}" for name in ("vega", "site", "roles", "run", "figures", "launch")
     ]
     assert sphinx["config"]["html_math_renderer"] == "mathml"
     assert {"notebooks", "results", "tests", "README.md"} <= set(config["exclude_patterns"])

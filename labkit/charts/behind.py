@@ -66,7 +66,7 @@ def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
     )
     return (
-        f'<div class="labkit-table-box" tabindex="0" role="region" aria-label="{_SUMMARY}">'
+        f'<div class="labkit-table-box" tabindex="0" role="group" aria-label="{_SUMMARY}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

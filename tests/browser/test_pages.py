@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import accessibility
 import pytest
 from built_site import SITE, pages
 
@@ -93,30 +94,67 @@ def states(page: Page) -> list[str]:
     return page.locator(".labkit-chart").evaluate_all(script)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", pages())
-def test_page_stays_local_and_draws(
-    browser: Browser, site_url: str, path: str, scheme: str
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A page as it was found: opened once, since loading takes the longest."""
+
+    scheme: str
+    theme: str
+    seen: Seen
+    drawn: list[str]
+    beyond_px: int
+    wide: list[str]
+    faults: list[str]
+
+
+VIEWS = [pytest.param((DESKTOP, "light"), id="desktop"), pytest.param((PHONE, "dark"), id="phone")]
+
+
+@pytest.fixture(scope="module", params=VIEWS)
+def view(request: pytest.FixtureRequest) -> tuple[dict[str, int], str]:
+    """Return a window's size and the colours that its owner prefers."""
+    return request.param
+
+
+@pytest.fixture(scope="module", params=pages())
+def visit(
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    site_url: str,
+    view: tuple[dict[str, int], str],
+) -> Visit:
+    """Open a page in a window, take everything down, and close it."""
+    viewport, scheme = view
+    url = f"{site_url}/{request.param}"
+    with opened(browser, url, viewport=viewport, scheme=scheme) as (page, seen):
+        scrolled = "document.documentElement.scrollWidth - innerWidth"
+        return Visit(
+            scheme=scheme,
+            theme=page.evaluate("document.documentElement.dataset.theme"),
+            seen=seen,
+            drawn=states(page),
+            beyond_px=page.evaluate(scrolled),
+            wide=page.evaluate(_WIDE_SCRIPT),
+            faults=accessibility.faults(page),  # the last: it changes the page
+        )
+
+
+def test_page_stays_local_and_draws(visit: Visit) -> None:
     """A page asks no other host, logs no error, gets no failure, and draws every chart."""
-    with opened(browser, f"{site_url}/{path}", viewport=DESKTOP, scheme=scheme) as (page, seen):
-        drawn = states(page)
-        theme = page.evaluate("document.documentElement.dataset.theme")
-
-    assert (seen.external, seen.errors, seen.failed) == ([], [], [])
-    assert set(drawn) <= {"ready"}
-    assert theme == scheme
+    assert (visit.seen.external, visit.seen.errors, visit.seen.failed) == ([], [], [])
+    assert set(visit.drawn) <= {"ready"}
+    assert visit.theme == visit.scheme
 
 
-@pytest.mark.parametrize("path", pages())
-def test_page_fits_a_phone(browser: Browser, site_url: str, path: str) -> None:
-    """On a phone no page scrolls sideways, and nothing wide lies outside a box that scrolls."""
-    with opened(browser, f"{site_url}/{path}", viewport=PHONE, scheme="light") as (page, _):
-        width = page.evaluate("document.documentElement.scrollWidth")
-        wide = page.evaluate(_WIDE_SCRIPT)
+def test_page_fits_its_window(visit: Visit) -> None:
+    """No page scrolls sideways, on a phone neither, and what is wide lies in a box that scrolls."""
+    assert visit.beyond_px <= 0
+    assert visit.wide == []
 
-    assert width <= PHONE["width"]
-    assert wide == []
+
+def test_page_is_accessible(visit: Visit) -> None:
+    """Axe finds nothing wrong with a page, folds opened, but for the theme's listed faults."""
+    assert visit.faults == []
 
 
 def chart_pages() -> list[str]:
