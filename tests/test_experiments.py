@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import tiny
 
+from labkit import models, probes
 from labkit.errors import ConfigError, ModelError, ProbeError, ProfileError
 from labkit.experiments import (
     _release_asking,
@@ -156,7 +158,32 @@ def test_probes_are_asked_with_the_profiles_model_in_a_process(
 
     assert (row["outcome"], row["did_it"]) == ("warned", False)
     assert asked["beyond"][0]["evidence"]["measured"]["built"] == 16
-    assert read_record(tmp_path / "run").in_force("identity.checkpoint") != "none"
+    digest = models.describe("mine").digest
+    assert read_record(tmp_path / "run").in_force("identity.checkpoint") == digest
+
+
+def test_a_probe_of_ones_own_is_asked_where_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A probe that only this process knows is asked here, beside the lab's own, and reported."""
+    monkeypatch.setattr(probes._registry, "REGISTRY", dict(probes.REGISTRY))
+
+    @probes.probe("of_my_own", asks="whether this process runs it")
+    def of_my_own(context: probes.ProbeContext) -> probes.Evidence:
+        return probes.not_askable(f"asked in {os.getpid()}", on=context.device)
+
+    told: list[str] = []
+    section = fallbacks.run(
+        "quick",
+        tmp_path,
+        probes=["of_my_own", "head_size_of_its_own"],
+        progress=lambda done, total, probe: told.append(f"{done} of {total} {probe}"),
+    )
+    mine, ours = section["beyond"]
+
+    assert mine["why_not_askable"] == f"asked in {os.getpid()}"
+    assert ours["outcome"] == "silent"
+    assert told == ["1 of 2 head_size_of_its_own", "2 of 2 of_my_own"]
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_probes(tmp_path: Path, quick: Profile) -> None:

@@ -17,6 +17,7 @@ from labkit.experiments import _release_asking
 from labkit.experiments._release_environment import (
     ReleaseEnvironment,
     make_environment,
+    own_environment,
 )
 
 DIES_OF = "quantised_load_without_backend"
@@ -42,7 +43,7 @@ def test_a_planted_release_is_asked_in_its_own_process(monkeypatch: pytest.Monke
     assert asked.unanswered == {DIES_OF: "the process was ended by SIGKILL while it was asked"}
     assert asked.rows[FAILS]["outcome"] == "not_askable"
     assert "no attribute 'LlamaConfig'" in asked.rows[FAILS]["why_not_askable"]
-    assert told == [ANSWERS, FAILS]
+    assert sorted(told) == sorted([DIES_OF, ANSWERS, FAILS])
 
 
 @pytest.mark.usefixtures("release_cache")
@@ -86,6 +87,29 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
 
     assert ended == "gave no answer within 0.1 s"
     assert process.poll() is not None
+
+
+def test_the_time_is_that_of_one_answer(tmp_path: Path) -> None:
+    """A process that goes on answering is let go on, however long all its answers take."""
+    answering = tmp_path / "answers"
+    answering.touch()
+    code = (
+        "import time\nfor n in range(6):\n    time.sleep(0.5); open('answers', 'a').write('{}\\n')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    ended = _release_asking._wait(process, answering, told=lambda _: None, timeout_s=2.0)
+
+    assert ended is None
+    assert len(answering.read_text().splitlines()) == 6
+
+
+def test_the_labs_own_stack_must_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken installation is no answer: it is named, with how to mend it; its path is kept."""
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").write_text("raise ImportError('half of it')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ReleaseError, match=r"must import .*half of it.*make setup"):
+        _release_asking.ask_release(own_environment(), [ANSWERS], request={"device": "cpu"})
 
 
 LINES = [

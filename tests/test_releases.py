@@ -10,6 +10,7 @@ from typing import Any
 import planted_release
 import pytest
 
+from labkit.cli import main
 from labkit.errors import ProbeError
 from labkit.experiments import releases
 from labkit.probes import list_probes
@@ -72,3 +73,14 @@ def test_an_unknown_probe_is_refused_before_anything_is_installed(tmp_path: Path
             probes=["mispelt_generation_option"],
             make=lambda release: pytest.fail(release),
         )
+
+
+@pytest.mark.parametrize(
+    "option", [["--probe", "temperature_without_sampling"], ["--release", "5.0.0"]]
+)
+def test_another_stack_reads_no_probe_or_release(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option that would be passed over is refused, before anything is asked or written."""
+    assert main(["fallbacks", "--stack", "llamacpp", *option]) == 2
+    assert f"got {' '.join(option)}, which --stack does not read" in capsys.readouterr().err

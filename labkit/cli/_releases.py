@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labkit.cli._common import print_json, print_table, progress_bar, say
-from labkit.errors import EXIT_HOLDS
+from labkit.errors import EXIT_HOLDS, RequestError
 
 _SHORT = {"not_askable": "–"}
 
@@ -70,6 +70,12 @@ def _execute_stack(args: argparse.Namespace) -> int:
     """Ask llama.cpp and print its rows: the shared questions, then its own."""
     from labkit.experiments import releases
 
+    given = {"--probe": args.probes, "--release": args.releases}
+    if unused := [f"{name} {' '.join(value)}" for name, value in given.items() if value]:
+        raise RequestError(
+            f"Every option must have a use; got {', '.join(unused)}, which --stack does not read: "
+            "it asks every question anew. Leave it out."
+        )
     with progress_bar("llama.cpp") as progress:
         matrix = releases.run_llamacpp(args.run, progress=progress)
     column = matrix["others"][-1]

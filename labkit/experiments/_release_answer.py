@@ -44,13 +44,13 @@ def answer(request: Mapping[str, Any], write: Write) -> None:
     write({"stack": describe_stack(), "cannot_load": loaded.said if loaded.raised else None})
     if loaded.raised:
         return
-    context = _context(request, write)
+    context = context_of(request, write)
     for probe in request["probes"]:
         write({"asking": probe})
         try:
             write({"row": run_probe(probe, context).to_json()})
         except LabError as fault:
-            write({"fault": str(fault)})
+            write({"fault": {"kind": type(fault).__name__, "text": str(fault)}})
             return
 
 
@@ -77,8 +77,13 @@ def describe_stack() -> dict[str, Any]:
     }
 
 
-def _context(request: Mapping[str, Any], write: Write) -> ProbeContext:
-    """Return what the probes ask with: a model of the lab's, or a chat template, or stand-ins."""
+def context_of(request: Mapping[str, Any], write: Write) -> ProbeContext:
+    """Return what probes ask with: a model of the lab's, or a chat template, or stand-ins.
+
+    Args:
+        request: As `ask_release` describes it.
+        write: Receives `{"observed": …}`, the facts of the model, once one is loaded.
+    """
     if "model" in request:
         return _with_model(request["model"], device=request["device"], write=write)
     if request.get("chat_template"):

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labkit.errors import ModelError, ReleaseError
+from labkit import errors
+from labkit.errors import ReleaseError
 from labkit.experiments._release_environment import LIBRARY, ReleaseEnvironment
 from labkit.files import find_root
 from labkit.probes import clean_text, find_probe, judge, not_askable, source_outcome
@@ -37,7 +38,7 @@ class Answers:
         rows: A row for each probe that was answered, by its id.
         asking: The probe it was asking last, where no row followed.
         observed: Facts of the model that it loaded, for a run's record.
-        fault: What the caller must mend before anything can be asked, in the lab's words.
+        fault: What the caller must mend before anything can be asked: the error's class and text.
         ended: How the process ended, in words, where it did not end by itself and well.
     """
 
@@ -46,7 +47,7 @@ class Answers:
     rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     asking: str | None = None
     observed: Mapping[str, Any] = field(default_factory=dict)
-    fault: str | None = None
+    fault: Mapping[str, str] | None = None
     ended: str | None = None
 
 
@@ -95,12 +96,13 @@ def ask_release(
         probes: Ids, in order.
         request: What else the process is given: a device, and either a chat template and whose
             it is, or a model to load.
-        told: Called with each probe's id as its answer is there.
-        timeout_s: Longest time of one process.
+        told: Called with each probe's id as its answer is there, or that there is none.
+        timeout_s: Longest time of one answer.
 
     Raises:
-        ReleaseError: If the process says nothing at all, or runs another release.
-        ModelError: If the model cannot be loaded.
+        ReleaseError: If the process says nothing at all, or runs another release, or the lab's
+            own cannot be imported.
+        LabError: What a probe raised of the lab's own: a model that cannot be loaded.
     """
     rows: dict[str, Mapping[str, Any]] = {}
     unanswered: dict[str, str] = {}
@@ -111,11 +113,14 @@ def ask_release(
             environment, {**request, "probes": left}, told=told, timeout_s=timeout_s
         )
         if answers.fault is not None:
-            raise ModelError(answers.fault)
+            raise getattr(errors, answers.fault["kind"])(answers.fault["text"])
         stack = _checked_stack(answers, environment, left=left)
         rows |= answers.rows
         observed |= answers.observed
-        unanswered |= _without_answer(answers, left=left)
+        without = _without_answer(answers, left=left)
+        for probe in without:
+            told(probe)
+        unanswered |= without
         if answers.asking is None:
             return Asked(stack=stack, rows=rows, unanswered=unanswered, observed=observed)
 
@@ -138,6 +143,11 @@ def _checked_stack(
         raise ReleaseError(
             f"A release's process must answer; got none from {LIBRARY} {environment.release}: "
             f"it {answers.ended or 'ended'}. {environment.remedy}"
+        )
+    if answers.cannot_load and environment.folder is None:
+        raise ReleaseError(
+            f"The installed {LIBRARY} must import before it can be asked; got "
+            f"{answers.cannot_load}. {environment.remedy}"
         )
     found = answers.stack["packages"].get(LIBRARY)
     if found != environment.release:
@@ -163,7 +173,9 @@ def _ask_once(
             process = subprocess.Popen(
                 [str(environment.python), "-m", _ANSWERING, str(asking), str(answering)],
                 cwd=find_root(),
-                env=_process_variables(offline="model" not in request),
+                env=_process_variables(
+                    own_path=environment.folder is None, offline="model" not in request
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -175,8 +187,9 @@ def _ask_once(
             )
 
 
-def _process_variables(*, offline: bool) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _PATH_VARIABLES}
+def _process_variables(*, own_path: bool, offline: bool) -> dict[str, str]:
+    dropped = () if own_path else _PATH_VARIABLES
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
     # What needs no model is made on the spot; a hub that answers would change only the time.
     return {**kept, "HF_HUB_OFFLINE": "1"} if offline else kept
 
@@ -184,12 +197,17 @@ def _process_variables(*, offline: bool) -> dict[str, str]:
 def _wait(
     process: subprocess.Popen[bytes], answering: Path, *, told: Told, timeout_s: float
 ) -> str | None:
-    """Wait for the process, telling each answer; return how it ended, or None if well."""
-    until, seen = time.monotonic() + timeout_s, 0
+    """Wait for the process, telling each answer; return how it ended, or None if well.
+
+    The time is that of one answer: it begins anew with whatever the process writes.
+    """
+    until, seen, written = time.monotonic() + timeout_s, 0, 0
     try:
         while process.poll() is None and time.monotonic() < until:
             time.sleep(POLL_S)
             seen = _tell_new(answering, seen=seen, told=told)
+            if (size := answering.stat().st_size) != written:
+                until, written = time.monotonic() + timeout_s, size
         late = process.poll() is None
     finally:
         process.kill()

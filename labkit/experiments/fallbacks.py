@@ -1,6 +1,7 @@
 """The fallback probes: what the stack does when it cannot do what it is asked.
 
-They run in a process of their own, so that a probe that ends it ends nothing else.
+They run in a process of their own, so that a probe that ends it ends nothing else. A probe of the
+user's own, from a script or a notebook, runs in the user's process.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def run(
 def _measure(
     profile: Profile, *, chosen: list[str] | None, progress: Progress, found: dict[str, object]
 ) -> dict[str, Any]:
-    from labkit.probes import ProbeResult, find_probe, list_probes, summarise_probes
+    from labkit.experiments._release_answer import context_of
+    from labkit.probes import ProbeResult, find_probe, list_probes, run_probe, summarise_probes
 
     ids = [each.id for each in (list_probes() if chosen is None else map(find_probe, chosen))]
     answered = 0
@@ -64,14 +66,30 @@ def _measure(
         answered += 1
         progress(answered, len(ids), probe)
 
-    asked = ask_release(own_environment(), ids, request=_request(profile), told=told)
+    request = _request(profile)
+    apart = [probe for probe in ids if _is_the_labs(probe)]
+    asked = ask_release(own_environment(), apart, request=request, told=told)
     found.update(asked.observed)  # which model it was, for the run's record
-    results = [ProbeResult(**asked.row(probe)) for probe in ids]
+    context = context_of(request, lambda line: found.update(line["observed"]))
+    results = []
+    for probe in ids:
+        if _is_the_labs(probe):
+            results.append(ProbeResult(**asked.row(probe)))
+        else:
+            results.append(run_probe(probe, context))
+            told(probe)
     return {
         "rows": [item.to_json() for item in results if item.number is not None],
         "beyond": [item.to_json() for item in results if item.number is None],
         "summary": summarise_probes(results),
     }
+
+
+def _is_the_labs(probe: str) -> bool:
+    """Say whether another process has the probe: one from a script or a notebook it has not."""
+    from labkit.probes import find_probe
+
+    return find_probe(probe).function.__module__.startswith("labkit.probes.")
 
 
 def _request(profile: Profile) -> dict[str, Any]:

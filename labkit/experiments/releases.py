@@ -116,7 +116,8 @@ def run_llamacpp(run_dir: str | Path | None = None, *, progress: Progress = tell
         progress: Called after each question.
 
     Raises:
-        ReleaseError: If llama-cpp-python is not installed.
+        ReleaseError: If llama-cpp-python is not installed, or if no release was asked by today's
+            probes, so that there is no matrix to stand in; the answers are kept.
     """
     folder = _folder(run_dir)
     evidence = ask_llamacpp(
