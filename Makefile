@@ -42,7 +42,7 @@ pdf: $(STAMP) ## build the book and print it into one PDF (needs Chromium)
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
-bench: $(STAMP) ## measure the lab's own speed, as ratios
+bench: $(STAMP) ## measure the lab's own speed: ratios, times and sizes
 	$(BIN)/python tests/bench.py --json results/bench.json
 
 verdicts: $(STAMP) ## run options and defects of known truth through the verdict
@@ -50,7 +50,7 @@ verdicts: $(STAMP) ## run options and defects of known truth through the verdict
 
 # The build that is tuned to its own machine died on another with an illegal instruction.
 llamacpp: export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON
-llamacpp: $(STAMP) ## compile llama.cpp for the second stack (C++ compiler, about seven minutes)
+llamacpp: $(STAMP) ## compile llama.cpp for the second stack (C++ compiler, takes some minutes)
 	$(BIN)/python -m pip install --no-deps "diskcache==5.6.3" "llama-cpp-python==0.3.36"
 
 lint: $(STAMP) ## check style, types and the direction of imports

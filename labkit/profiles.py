@@ -144,6 +144,9 @@ def parse_profile(text: str, *, source: str, name: str) -> Profile:
     return Profile(**values)
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+
+
 def _read_yaml(text: str, *, source: str) -> Mapping[str, object]:
     """Return the mapping that a YAML text holds; loads pyyaml only here."""
     import yaml
@@ -152,19 +155,25 @@ def _read_yaml(text: str, *, source: str) -> Mapping[str, object]:
         """Refuses a field that stands twice, of which YAML would keep the last."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            # before merging, after which a field may rightly stand twice
+            if isinstance(node, yaml.MappingNode):
+                stated = [key for key, _ in node.value if key.tag != _MERGE]
+                self._refuse_repeated(stated)
+            return super().construct_mapping(node, deep=deep)
+
+        def _refuse_repeated(self, nodes: list[Any]) -> None:
+            keys = [self.construct_object(node, deep=True) for node in nodes]
             for place, key in enumerate(keys):
                 if key in keys[:place]:
-                    at = node.value[place][0].start_mark
                     raise ProfileError(
                         f"A profile must state each field once; got {key!r} again in {source}, "
-                        f"line {at.line + 1}. Remove one of both."
+                        f"line {nodes[place].start_mark.line + 1}. Remove one of both."
                     )
-            return super().construct_mapping(node, deep=deep)
 
     try:
         stored = yaml.load(text, Loader=Strict)
-    except yaml.YAMLError as error:
+    # pyyaml lets through what Python says of a date such as 2026-13-01 or of `!!bool maybe`.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
         raise ProfileError(f"A profile must be YAML; got {source}: {error}") from error
     if not isinstance(stored, dict):
         raise ProfileError(

@@ -1,7 +1,7 @@
-"""Measure the lab's own speed side by side, as ratios, and write them to a file (`make bench`).
+"""Measure the lab's own ratios, times and sizes, and write them to a file (`make bench`).
 
-Each figure alternates its two sides in one run, so that a slow moment of the machine hits
-both, and reports the median over pairs. Exit status 1 means that a figure missed its target.
+A ratio alternates its two sides in one run, so that a slow moment of the machine hits both, and is
+the median over pairs. Exit status 1 means that a figure missed its target.
 A bench of your own is a file in `benches`.
 """
 
@@ -24,7 +24,7 @@ BENCHES = {file.stem.rstrip("_"): file.stem for file in _FILES}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benches named, or all, and write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("benches", nargs="*", help=f"which of {', '.join(BENCHES)}; default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures go")
     args = parser.parse_args(arguments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import os
 import re
@@ -210,6 +212,22 @@ def test_a_key_that_nothing_reads_is_named(
     assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path.name}: not read: frob, quux"
 
 
+def test_a_config_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Control characters of a config and of a path are escaped, in notes and in messages."""
+    stored = json.loads((ROOT / "data/configs/gpt2.json").read_text(encoding="utf-8"))
+    strange = {**stored, "model_type": "gpt2\x1b[31m", "frob\x1b[31m": 1}
+    (tmp_path / "config.json").write_text(json.dumps(strange))
+
+    assert main(["fingerprints", str(tmp_path / "config.json")]) == 0
+    assert main(["fingerprints", "gone\x1b[31m.json"]) == 2
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert r"frob\x1b[31m" in said.out
+    assert r"gone\x1b[31m.json" in said.err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each command has a help text with an example of itself, and takes --json."""
@@ -242,14 +260,66 @@ def test_each_example_is_a_command_that_parses(capsys: pytest.CaptureFixture[str
         parser.parse_args(example[1].split())
 
 
-def test_an_interrupt_says_how_to_go_on(
+def test_no_parser_guesses_an_option() -> None:
+    """The beginning of an option is no option, whichever command it is given to."""
+    parsers = [build_parser()]
+    for parser in parsers:
+        for action in parser._actions:
+            # what argparse keeps of subcommands has no public name
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+
+    assert len(parsers) > len(COMMANDS)
+    assert [parser.prog for parser in parsers if parser.allow_abbrev] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "goes_on"),
+    [
+        ("chapter", True),
+        ("outputs float32", True),
+        ("preservation --run a", True),
+        ("preservation --out a", True),
+        ("fallbacks --matrix", True),
+        ("fallbacks --release 5.0.0", True),
+        ("fallbacks --matrix --again", False),
+        ("fallbacks", False),
+        ("preservation", False),
+        ("fingerprints --prove", False),
+    ],
+)
+def test_an_interrupt_says_whether_it_goes_on(
+    arguments: str,
+    goes_on: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ctrl-C ends with 130, and only what keeps its finished steps says that it goes on."""
+    name, *_ = arguments.split()
+    module = importlib.import_module(f"labkit.cli.{name}")
+    executor = "execute_chapter" if name == "chapter" else "execute"
+
+    def interrupt(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, executor, interrupt)
+    assert main(arguments.split()) == 130
+    said = capsys.readouterr().err
+    assert said.startswith(f"labkit {name}: interrupted")
+    assert ("Call the same command again and it goes on." in said) is goes_on
+
+
+def test_a_fault_of_the_lab_is_no_verdict(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C ends with status 130 and says that the same command goes on."""
-    _execute_with(monkeypatch, KeyboardInterrupt())
+    """An unforeseen exception ends with 2, not 1, with its traceback and whose fault it is."""
+    _execute_with(monkeypatch, ZeroDivisionError("by zero"))
 
-    assert main(["models", "list"]) == 130
-    assert "Call the same command again and it goes on." in capsys.readouterr().err
+    assert main(["models", "list"]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert "ZeroDivisionError: by zero" in said
+    assert said.splitlines()[-1].startswith("labkit models: this is a fault of the lab")
 
 
 def test_an_error_on_purpose_is_no_traceback(

@@ -86,6 +86,23 @@ def test_a_field_that_stands_twice_is_refused(quick: Profile) -> None:
         parse_profile(nested, source="a test", name="quick")
 
 
+@pytest.mark.parametrize("value", ["!!map foo", "!!set foo", "!!bool foo", "2026-13-01"])
+def test_a_value_that_yaml_cannot_build_is_refused(value: str, quick: Profile) -> None:
+    """A tag that its value does not fit, and a date that is none, are mistakes of the profile."""
+    with pytest.raises(ProfileError, match="must be YAML; got a test"):
+        parse_profile(f"{as_yaml(quick, {})}x: {value}\n", source="a test", name="quick")
+
+
+def test_a_merge_key_gives_what_is_not_stated(quick: Profile) -> None:
+    """Fields of a merged mapping count where the profile does not state its own."""
+    stated = yaml.safe_load(as_yaml(quick, {}))
+    del stated["prompts"]
+    text = f"<<: {{prompts: 9, steps: 1}}\n{yaml.safe_dump(stated)}"
+
+    merged = parse_profile(text, source="a test", name="quick")
+    assert merged == dataclasses.replace(quick, prompts=9)
+
+
 def test_an_unknown_name_gets_the_nearest() -> None:
     """A misspelt profile is refused with the name that was probably meant."""
     with pytest.raises(ProfileError) as refusal:

@@ -95,7 +95,7 @@ def test_a_misspelt_word_is_found(text: str, found: set[str]) -> None:
 
 def misspelt(capsys: pytest.CaptureFixture[str], *paths: Path) -> list[str]:
     """Return what codespell says of the common misspellings in files and folders."""
-    codespell_lib.main(f"--ignore-words-list={','.join(MEANT)}", *map(str, paths))
+    codespell_lib.main("--check-hidden", f"--ignore-words-list={','.join(MEANT)}", *map(str, paths))
     return capsys.readouterr().out.splitlines()
 
 
@@ -105,10 +105,11 @@ def test_no_docstring_or_message_is_misspelt(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_misspelt_docstring_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelling in a docstring and one in a message are both found."""
-    source = tmp_path / "planted.py"
+    """A misspelling in a docstring and one in a message are found, in a hidden folder too."""
+    (tmp_path / ".hidden").mkdir()
+    source = tmp_path / ".hidden" / "planted.py"
     source.write_text('"""Seperate the two."""\n\nMESSAGE = f"the lenght of {source!r}"\n')
-    said = misspelt(capsys, source)
+    said = misspelt(capsys, tmp_path / ".hidden")
 
     assert [line.rpartition(": ")[2] for line in said] == [
         "Seperate ==> Separate",

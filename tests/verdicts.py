@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark, print its table and write its file after each architecture."""
     from verdict_bench.subjects import SUBJECTS
 
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--json", type=Path, default=ROOT / "data" / "verdicts" / "verdicts.json")
     parser.add_argument(
         "--subject",

@@ -31,6 +31,7 @@ def add_command(
         description=summary,
         epilog=f"example: {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
 
 
@@ -105,6 +106,11 @@ def _cell(value: object) -> str:
 def printable(text: str) -> str:
     """Return a text on one line; what would move the cursor or colour a terminal is escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return a text with its line breaks, every other control character escaped."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 @contextmanager

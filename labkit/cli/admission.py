@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from labkit.cli._common import Subparsers, add_command, add_json_option, print_json
+from labkit.cli._common import Subparsers, add_command, add_json_option, print_json, printable_lines
 from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RequestError
 
 
@@ -67,7 +67,7 @@ def _decide(args: argparse.Namespace) -> int:
     if args.json:
         print_json(decision.to_json())
     else:
-        print(decision)
+        print(printable_lines(str(decision)))
     return EXIT_HOLDS if decision.admitted else EXIT_DOES_NOT_HOLD
 
 

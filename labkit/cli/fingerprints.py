@@ -12,6 +12,7 @@ from labkit.cli._common import (
     add_json_option,
     print_json,
     print_table,
+    printable,
     progress_bar,
 )
 from labkit.errors import EXIT_DOES_NOT_HOLD, EXIT_HOLDS, RequestError
@@ -87,9 +88,9 @@ def execute(args: argparse.Namespace) -> int:
         print_table([_shown(spec) for spec in specs], _COLUMNS)
         for spec in specs:
             for note in spec.notes:
-                print(f"{spec.name}: {note}")
+                print(printable(f"{spec.name}: {note}"))
             if spec.unread:
-                print(f"{spec.name}: not read: {', '.join(spec.unread)}")
+                print(printable(f"{spec.name}: not read: {', '.join(spec.unread)}"))
     return EXIT_HOLDS
 
 
