@@ -236,15 +236,15 @@ def dump_json(value: object, *, what: str) -> str:
         ) from error
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by new text, or leave the old one untouched.
+def write_atomically(path: Path, text: str | bytes) -> None:
+    """Replace a file by new text or bytes, or leave the old one untouched.
 
     Raises:
         RunError: If the disk is full or the folder cannot be written.
     """
     import tempfile
 
-    content = text.encode()
+    content = text.encode() if isinstance(text, str) else text
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,8 @@ from sections import least_section
 from support import ROOT
 
 from labkit import book
+from labkit.book.choosing import PUBLISHED
+from labkit.cli import main
 from labkit.errors import ResultsError, RunError
 from labkit.record import read_record
 from labkit.results import NOTEBOOKS, SECTIONS, recorded_run
@@ -40,6 +43,12 @@ def restate(folder: Path, **changes: object) -> None:
     """Change fields of a run's record."""
     file = folder / "record.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def refuse_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a command that comes as far as staging or building fail the test."""
+    for step in ("stage_run", "build_book"):
+        monkeypatch.setattr(book, step, lambda *_, step=step, **__: pytest.fail(step))
 
 
 def test_staging_copies_what_ran_and_describes_it(tmp_path: Path) -> None:
@@ -263,12 +272,82 @@ def test_a_copy_of_the_book_has_a_stage_of_its_own(tmp_path: Path) -> None:
     for name in ("_config.yml", "_toc.yml", "book/intro.md", "book/run/old.ipynb"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(name)
-    (target / "book").mkdir(parents=True)
+    target.mkdir()
+    book.copy_source(target, root=source)
     (target / "book" / "gone.md").write_text("a page that the book has no more")
     book.copy_source(target, root=source)
     copied = {p.relative_to(target).as_posix() for p in target.rglob("*") if p.is_file()}
 
-    assert copied == {"_config.yml", "_toc.yml", "book/intro.md"}
+    assert copied == {".labkit-copy", "_config.yml", "_toc.yml", "book/intro.md"}
+
+
+def test_a_folder_of_other_files_takes_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A book that is no copy of ours keeps its pages, and the command names its folder."""
+    refuse_to_build(monkeypatch)
+    (tmp_path / "book").mkdir()
+    for name in ("_config.yml", "book/ch1.md"):
+        (tmp_path / name).write_text("a stranger's")
+
+    assert main(["book", "--run", PUBLISHED, "--into", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "labkit book: A copy of the book must go into an empty folder or over an earlier copy; "
+        f"got into={tmp_path}, which holds other files. Name another folder, or empty this one.\n"
+    )
+    for name in ("_config.yml", "book/ch1.md"):
+        assert (tmp_path / name).read_text() == "a stranger's"
+
+
+def test_the_clone_is_no_copy_of_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The clone is refused by name, though its book is the very one to copy."""
+    refuse_to_build(monkeypatch)
+
+    assert main(["book", "--run", PUBLISHED, "--into", str(ROOT)]) == 2
+    assert capsys.readouterr().err == (
+        f"labkit book: A copy of the book must go beside the clone's own; got into={ROOT}, the "
+        "clone itself. Name another folder, or leave --into out.\n"
+    )
+
+
+@pytest.mark.parametrize("into", ["/proc/x", "some.json", "some.json/below"])
+def test_a_copy_that_cannot_be_made_is_one_message(
+    into: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that cannot be made, and a file in its place, end with status 2 and their name."""
+    refuse_to_build(monkeypatch)
+    (tmp_path / "some.json").write_text("{}")
+    folder = str(tmp_path / into)
+
+    assert main(["book", "--run", PUBLISHED, "--into", folder]) == 2
+    assert folder in capsys.readouterr().err
+    assert (tmp_path / "some.json").read_text() == "{}"
+
+
+def test_a_named_run_that_is_not_there_builds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt folder ends with status 2 before the book's own site is touched."""
+    refuse_to_build(monkeypatch)
+    folder = tmp_path / "gone"
+
+    assert main(["book", "--run", str(folder)]) == 2
+    assert capsys.readouterr().err == (
+        f"labkit book: A run that is named must be there; got run={folder}. "
+        "Name a folder under results, or leave --run out for your last finished run.\n"
+    )
+
+
+def test_the_example_shows_a_run_that_a_clone_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """The README and the help name a run that is there before anything was run."""
+    with pytest.raises(SystemExit):
+        main(["book", "--help"])
+    texts = [capsys.readouterr().out, (ROOT / "README.md").read_text(encoding="utf-8")]
+    named = [re.findall(r"labkit book --run (results/\S+)", text) for text in texts]
+
+    assert named == [[PUBLISHED], [PUBLISHED]]
 
 
 @pytest.mark.parametrize("status", [0, 1])

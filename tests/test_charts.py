@@ -352,6 +352,14 @@ def test_options_that_begin_alike_are_told_apart() -> None:
     assert math.log10(upper["distance"] / lower["distance"]) == pytest.approx(2 * 0.042, abs=0.01)
 
 
+def test_a_name_of_one_word_is_not_cut() -> None:
+    """A name that has no place to break stays whole, however long it is."""
+    option = "linears_int8_per_channel_symmetric"
+    points = [{"option": option, "kind": "runtime", "unit_roundoff": 2.0**-24, "distance": 1.0}]
+
+    assert [label["text"] for label in convergence_labels(points)] == [option]
+
+
 def test_exact_agreement_is_left_off_the_log_axis() -> None:
     """An option without any distance at a precision has no point there, and the rest stay."""
     section = sections.preservation()

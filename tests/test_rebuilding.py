@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 from pathlib import Path
 
@@ -37,6 +39,19 @@ def make_clone(top: Path) -> Path:
     return top
 
 
+def write_pages(top: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Let the next build write these pages into the site, and leave the others alone."""
+
+    def build(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        for page in ("index", *(f"book/{name}" for name in names)):
+            path = top / SITE / f"{page}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(page)
+        return subprocess.CompletedProcess(command, 0, stdout="")
+
+    monkeypatch.setattr(subprocess, "run", build)
+
+
 def test_only_what_differs_is_written(tmp_path: Path) -> None:
     """A file with the wanted bytes keeps its time, another gets them, and the rest is gone."""
     fill_folder(tmp_path, {"a/same.md": b"same", "a/old.md": b"old", "b/gone.md": b"", "c": b""})
@@ -58,6 +73,23 @@ def test_only_what_differs_is_written(tmp_path: Path) -> None:
     }
     assert not (tmp_path / "b").exists()
     assert (tmp_path / "a/same.md").stat().st_mtime_ns == before_ns
+
+
+@pytest.mark.parametrize("fails_in", ["fsync", "replace"])
+def test_a_file_that_cannot_be_written_is_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_in: str
+) -> None:
+    """A disk that fills up leaves the page before it whole, and no part of the new one."""
+    fill_folder(tmp_path, {"page.md": b"old"})
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os if fails_in == "fsync" else Path, fails_in, fail)
+    with pytest.raises(RunError, match="the file before it is untouched"):
+        fill_folder(tmp_path, {"page.md": b"new"})
+
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"page.md": b"old"}
 
 
 @pytest.mark.parametrize(
@@ -117,6 +149,43 @@ def test_a_build_that_failed_is_not_built_on(
             book.build_book(root=tmp_path)
 
     assert whole == [True, False, False, True]
+
+
+def test_a_page_that_was_removed_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that leaves the contents leaves the site, and one that stays is kept for the next."""
+    write_pages(make_book(tmp_path), monkeypatch, "first", "second")
+    site = book.build_book(root=tmp_path).parent
+    (tmp_path / "book/second.md").unlink()
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/first\n")
+    write_pages(tmp_path, monkeypatch, "first")
+    book.build_book(root=tmp_path)
+    write_pages(tmp_path, monkeypatch)
+    book.build_book(root=tmp_path)
+
+    assert [path.name for path in (site / "book").iterdir()] == ["first.html"]
+
+
+@pytest.mark.parametrize("link", ["_build", SITE])
+def test_a_site_that_lies_elsewhere_is_not_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    """Where a link leads out of the book, the files there stay and the link is named."""
+    top, elsewhere = make_book(tmp_path / "top"), tmp_path / "elsewhere"
+    write_pages(top, monkeypatch, "first")
+    (elsewhere / "html").mkdir(parents=True)
+    for folder in (elsewhere, elsewhere / "html"):
+        (folder / "theirs.txt").write_text("theirs")
+    (top / link).parent.mkdir(exist_ok=True)
+    (top / link).symlink_to(elsewhere)
+    with pytest.raises(RunError) as refused:
+        book.build_book(root=top)
+
+    assert str(refused.value).startswith(
+        f"The site must lie in the book's own folder; got site={top / SITE}, which leads to "
+    )
+    assert len(list(elsewhere.rglob("theirs.txt"))) == 2
 
 
 @pytest.mark.slow

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from labkit.book import rebuilding
+from labkit.book.syncing import fill_folder
 from labkit.errors import RunError
-from labkit.files import find_root, write_atomically
+from labkit.files import find_root, shown, write_atomically
 
 SITE = "_build/html"
 FIRST_PAGE = "book/intro.html"
@@ -38,13 +39,16 @@ def build_book(*, root: Path | None = None) -> Path:
         The site's first page.
 
     Raises:
-        RunError: If the build fails, with its warnings and the end of its log.
+        RunError: If the build fails, with its warnings and the end of its log, or if the site
+            has to be emptied first and a link leads out of the book.
     """
     top = root or find_root()
     site, digest = top / SITE, rebuilding.digest_behind(top)
     anew = not rebuilding.is_current(site, digest)
     # Until this build has ended well the next one starts from nothing: it has to warn again.
     rebuilding.unmark(site)
+    if anew:
+        _empty(site, top=top)
     rebuilding.age_pages(site)
     # Sphinx warns, and so fails, where a file of ours has changed since the site was built last.
     for path in (top / "book/_static").glob("*"):
@@ -64,6 +68,16 @@ def build_book(*, root: Path | None = None) -> Path:
     write_atomically(page, _POINTER)
     rebuilding.mark_built(site, digest)
     return page
+
+
+def _empty(site: Path, *, top: Path) -> None:
+    """Empty the site, as a build leaves the pages that the book has no more."""
+    if site.resolve() != top.resolve() / SITE:
+        raise RunError(
+            f"The site must lie in the book's own folder; got site={shown(site)}, which leads to "
+            f"{site.resolve()}. Remove the link and call `labkit book` again."
+        )
+    fill_folder(site, {})
 
 
 def _worst_lines(log: str) -> str:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from labkit import record
-from labkit.errors import ResultsError
+from labkit.errors import ResultsError, RunError
 from labkit.files import find_root, shown
 from labkit.results import NOTEBOOKS, RESULTS_NAME, SECTIONS, read_results, resolve_run_dir
 
@@ -14,9 +14,19 @@ PUBLISHED = "results/published-cpu"
 
 
 def choose_run(run: str | Path | None = None, *, root: Path | None = None) -> Path:
-    """Return the run that the book shows: the one named, your last finished, the published."""
+    """Return the run that the book shows: the one named, your last finished, the published.
+
+    Raises:
+        RunError: If the one named is not there.
+    """
     if run:
-        return resolve_run_dir(run)
+        named = resolve_run_dir(run)
+        if not named.exists():
+            raise RunError(
+                f"A run that is named must be there; got run={shown(named)}. "
+                "Name a folder under results, or leave --run out for your last finished run."
+            )
+        return named
     top = root or find_root()
     return last_own_run(root=top) or top / PUBLISHED
 

@@ -7,7 +7,6 @@ to get it. A file that is there and cannot be what it claims to be stops the boo
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,11 @@ from labkit.book.comparing import describe_comparison
 from labkit.book.status import describe_status, is_of_older_source
 from labkit.book.syncing import fill_folder
 from labkit.errors import ResultsError, RunError
-from labkit.files import find_root, load_json_strict, shown
+from labkit.files import disk_error, find_root, load_json_strict, shown, write_atomically
 from labkit.results import NOTEBOOKS, RESULTS_NAME, SCHEMA_VERSION, empty_results, read_results
 from labkit.staged import SHOWN_NAME, STAGE, Shown, admonition, shown_text
+
+COPY_MARK = ".labkit-copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +70,42 @@ def copy_source(target: Path, *, root: Path | None = None) -> Path:
     """Copy the book's pages and settings, so that another run can be built beside one's own.
 
     Args:
-        target: The folder; what a copy before left there is replaced where it differs, but for
-            the run that was staged there.
+        target: The folder: an empty one, or one that holds an earlier copy, which is put right
+            where it differs, but for the run that was staged there.
         root: The clone.
+
+    Raises:
+        RunError: If the folder is the clone or holds other files, or if it cannot be written.
     """
     top = root or find_root()
+    _refuse_target(target, top=top)
+    write_atomically(target / COPY_MARK, "A copy of the book; it is replaced when one is made.\n")
     source, stage = top / "book", top / STAGE
     files = [path for path in source.rglob("*") if path.is_file() and stage not in path.parents]
     contents = {path.relative_to(source).as_posix(): path.read_bytes() for path in files}
     fill_folder(target / "book", contents, keep=stage.name)
     for name in ("_config.yml", "_toc.yml"):
-        shutil.copyfile(top / name, target / name)
+        write_atomically(target / name, (top / name).read_bytes())
     return target
+
+
+def _refuse_target(target: Path, *, top: Path) -> None:
+    """Refuse a folder whose files are not ours to replace."""
+    if target.resolve() == top.resolve():
+        raise RunError(
+            f"A copy of the book must go beside the clone's own; got into={target}, the clone "
+            "itself. Name another folder, or leave --into out."
+        )
+    try:
+        is_other = target.is_dir() and any(target.iterdir()) and not (target / COPY_MARK).is_file()
+    except OSError as error:
+        raise disk_error(error, path=target, needed_bytes=0) from error
+    if is_other:
+        raise RunError(
+            "A copy of the book must go into an empty folder or over an earlier copy; "
+            f"got into={shown(target)}, which holds other files. Name another folder, or empty "
+            "this one."
+        )
 
 
 def _read_run(run_dir: Path) -> _Read:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from labkit.files import disk_error
+from labkit.files import disk_error, write_atomically
 
 
 def fill_folder(folder: Path, contents: Mapping[str, bytes], *, keep: str = "") -> None:
@@ -18,20 +18,26 @@ def fill_folder(folder: Path, contents: Mapping[str, bytes], *, keep: str = "") 
         keep: The name of a folder in it that is left as it is.
 
     Raises:
-        RunError: If a file cannot be written.
+        RunError: If a file cannot be written or removed; each file is the old one or the new one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for entry in folder.iterdir():
-        if entry.name != keep:
-            _drop(entry, {folder / name for name in contents})
+    wanted = {folder / name for name in contents}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for entry in folder.iterdir():
+            if entry.name != keep:
+                _drop(entry, wanted)
+    except OSError as error:
+        raise disk_error(error, path=folder, needed_bytes=0) from error
     for name, content in contents.items():
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.is_file() or path.read_bytes() != content:
-                path.write_bytes(content)
-        except OSError as error:
-            raise disk_error(error, path=path, needed_bytes=len(content)) from error
+        if not _holds(folder / name, content):
+            write_atomically(folder / name, content)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.is_file() and path.read_bytes() == content
+    except OSError:
+        return False  # what cannot be read is written anew
 
 
 def _drop(entry: Path, wanted: set[Path]) -> None:

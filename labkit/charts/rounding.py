@@ -105,7 +105,9 @@ def convergence_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
     gap = _LABEL_GAP_SHARE * max(math.log10(max(distances) / min(distances)), 1)
     labels, ceiling, lines_above = [], math.inf, 1
     for group in groups:
-        text = "\n".join(textwrap.wrap(_group_text(group), _LABEL_CHARACTERS))
+        text = "\n".join(
+            textwrap.wrap(_group_text(group), _LABEL_CHARACTERS, break_long_words=False)
+        )
         lines = text.count("\n") + 1
         middle = math.log10(group[0]["distance"] * group[-1]["distance"]) / 2
         ceiling = min(middle, ceiling - gap * (lines_above + lines) / 2)
@@ -163,9 +165,17 @@ def _labels(labels: list[dict[str, Any]]) -> alt.Chart:
     several: dict[str, Any] = (
         {"lineBreak": "\n"} if any("\n" in label["text"] for label in labels) else {}
     )
+    longest = max((len(line) for label in labels for line in label["text"].split("\n")), default=0)
     chart: alt.Chart = (
         chart_of(labels)
-        .mark_text(align="right", baseline="middle", fontSize=11, limit=150, **several)
+        .mark_text(
+            align="right",
+            baseline="middle",
+            fontSize=11,
+            # A name of one long word keeps its end, which tells it from its neighbours.
+            limit=150 if longest <= _LABEL_CHARACTERS else 0,
+            **several,
+        )
         .encode(text="text:N")
     )
     return chart

@@ -33,7 +33,7 @@ def add_to(subparsers: Subparsers) -> None:
         subparsers,
         "book",
         summary="Build the book from a run that is finished.",
-        example="labkit book --run results/cpu",
+        example="labkit book --run results/published-cpu",
     )
     book.add_argument(
         "--run",
