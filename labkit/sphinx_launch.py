@@ -26,8 +26,9 @@ def _lead_to_the_repository(
     if not pagename.startswith(STAGED):
         return
     for button in _buttons(context.get("header_buttons", [])):
-        if pagename in button.get("url", "") and ".ipynb" in button["url"]:
-            button["url"] = button["url"].replace(STAGED, KEPT)
+        url = button.get("url", "")
+        if url.startswith("https://") and f"{pagename}.ipynb" in url:  # the download stays
+            button["url"] = url.replace(STAGED, KEPT)
 
 
 def _buttons(listed: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -196,6 +196,7 @@ def test_launch_buttons_lead_to_a_notebook_of_the_repository(published: booksite
         "&urlpath=lab/tree/a-lab/notebooks/02_preservation.ipynb&branch=main",
     ]
     assert (ROOT / "notebooks/02_preservation.ipynb").is_file()
+    assert 'href="../../_sources/book/run/02_preservation.ipynb"' in page, "the run's own, to keep"
     assert "mybinder" not in prose
 
 
