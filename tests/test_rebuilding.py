@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -200,7 +201,9 @@ def test_a_rebuilt_site_is_not_stale(tmp_path: Path) -> None:
     book.build_book(root=tmp_path)
 
     assert "Renamed" in rebuilt
-    assert (site / "book/second.html").read_text() == rebuilt
+    # Sphinx names the digest of a style only where an earlier build has left that file.
+    versions = re.compile(r"(?<=\.css)\?v=\w+")
+    assert versions.sub("", (site / "book/second.html").read_text()) == versions.sub("", rebuilt)
 
     first.write_text(first.read_text().replace("(a-place)=\n", ""))
     with pytest.raises(RunError, match=r"second\.md:3: WARNING: .*a-place"):
