@@ -252,6 +252,11 @@ def _unknown(name: str, *, folder: Path | None, path: Path | None) -> ProfileErr
             f"or one of {', '.join(profile_names(folder))}."
         )
     known = profile_names(folder)
+    if Path(name).suffix or Path(name).name != name:
+        return ProfileError(
+            f"A profile of your own must be a .yaml file; got profile={name!r}. "
+            f"Write it as YAML, or name one of {', '.join(known)}."
+        )
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
     return ProfileError(f"A profile must be one of the lab's; got profile={name!r}. {hint}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import bench
 import pytest
-from benches import chart
+from benches import chart, verdicts
 from benches._figures import Figure, figure
 
 
@@ -82,3 +86,45 @@ def test_without_a_browser_or_a_site_no_chart_is_timed(
 
     assert list(chart.measure_figures()) == []
     assert f"not measured, {said}" in capsys.readouterr().err
+
+
+def test_a_chart_that_fails_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a page that cannot be timed the browser is closed and the server has ended."""
+    closed = []
+    browser = SimpleNamespace(close=lambda: closed.append(True))
+    chromium = SimpleNamespace(launch=lambda **_: browser)
+    started = contextlib.nullcontext(SimpleNamespace(chromium=chromium))
+    driver = SimpleNamespace(sync_playwright=lambda: started)
+    monkeypatch.setitem(sys.modules, "playwright.sync_api", driver)
+    monkeypatch.setattr(chart.shutil, "which", lambda _: "/usr/bin/chromium")
+    monkeypatch.setattr(chart, "_SITE", tmp_path)
+    monkeypatch.setattr(chart, "_pages", lambda _: {"a page": "page.html"})
+
+    def fail(*_: object) -> float:
+        raise TimeoutError("no chart")
+
+    monkeypatch.setattr(chart, "_first_chart_s", fail)
+    before = threading.active_count()
+    with pytest.raises(TimeoutError):
+        list(chart.measure_figures())
+
+    assert closed == [True]
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("written", [None, "{}"], ids=["no-file", "no-time"])
+def test_a_verdict_benchmark_that_crashed_is_no_figure(
+    written: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status 1 without a report is a crash, and what it said is passed on."""
+
+    def crash(shell: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        if written is not None:
+            Path(shell[-1]).write_text(written)
+        return subprocess.CompletedProcess(shell, 1, stdout="", stderr="no such module")
+
+    monkeypatch.setattr(verdicts.subprocess, "run", crash)
+    with pytest.raises(SystemExit, match="no such module"):
+        list(verdicts.measure_figures())

@@ -31,6 +31,7 @@ def test_a_command_prints_and_ends_as_stated(
 
     assert status == case["status"]
     assert said.out == case.get("out", said.out)
+    assert said.out.endswith(case.get("ends", ""))
     assert said.err == case.get("error", "")
 
 

@@ -270,6 +270,19 @@ def test_a_record_cannot_steer_the_terminal(
     assert "\x1b" not in shown and "\x07" not in shown
 
 
+def test_a_tampered_run_is_not_called_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run with a file that its record does not vouch for is first said to have one."""
+    published = ROOT / "results/published-quick/record.json"
+    (tmp_path / "record.json").write_text(published.read_text(encoding="utf-8"), encoding="utf-8")
+
+    assert main(["record", "validate", str(tmp_path)]) == 1
+    first, *faults = capsys.readouterr().out.splitlines()
+    assert first.endswith(": its files are not all those that the record vouches for")
+    assert faults and all(fault.startswith("artefact ") for fault in faults)
+
+
 def test_the_command_refuses_by_name(
     folders: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

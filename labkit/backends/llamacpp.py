@@ -36,7 +36,7 @@ def _library() -> Any:
     except ImportError as problem:
         raise ModelError(
             "the llama.cpp stack needs the extra `llamacpp`; it is not installed. Run `make "
-            "llamacpp`, which compiles it from source with a C++ compiler in about seven minutes."
+            "llamacpp`, which compiles it from source with a C++ compiler in some minutes."
         ) from problem
     library.llama_log_set(_TAKE_LINE, ctypes.c_void_p(0))
     library.llama_backend_init()

@@ -15,6 +15,16 @@ STACKS: dict[str, Callable[..., Stack]] = {
 }
 
 
+def require_stack(name: str) -> None:
+    """Refuse a name that no stack has.
+
+    Raises:
+        KnobError: If no stack has that name.
+    """
+    if name not in STACKS:
+        raise KnobError(f"--stack must be one of {', '.join(STACKS)}; got stack={name!r}.")
+
+
 def open_stack(
     name: str, model: str, *, dtype: str, device: str, revision: str | None = None
 ) -> Stack:
@@ -23,6 +33,5 @@ def open_stack(
     Raises:
         KnobError: If no stack has that name.
     """
-    if name not in STACKS:
-        raise KnobError(f"a stack must be one of {', '.join(STACKS)}; got stack={name!r}.")
+    require_stack(name)
     return STACKS[name](model, dtype=dtype, device=device, revision=revision)

@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _interrupted(args: argparse.Namespace) -> str:
     """Return what an interrupt says: whether the command keeps what it has finished."""
     if args.command == "preservation":
-        keeps = bool(args.run)
+        keeps = bool(args.run or args.out)
     elif args.command == "fallbacks":
         keeps = bool(args.matrix or args.releases) and not (args.again or args.stack)
     else:

@@ -165,6 +165,10 @@ def _equal(args: argparse.Namespace, pool: Pool, needs: dict[int, Need]) -> int:
         print_json({"pool": pool.size.to_json(), "wanted": wanted, "rows": rows})
     else:
         print_table(rows, _COLUMNS)
+        for length, bound in bounds.items():
+            if bound.holds(wanted) is False:
+                most = "" if bound.surely == bound.at_most else "at most "
+                print(f"of {length:,} tokens each: {wanted:,} asked, {most}{bound.at_most:,} fit")
     return _status(
         [bound.holds(wanted) for bound in bounds.values()], open_because=_unknown(wanted)
     )
@@ -184,8 +188,19 @@ def _mixed(args: argparse.Namespace, pool: Pool, needs: list[Need]) -> int:
         print_json({"pool": pool.size.to_json(), "wanted": wanted, **asdict(mix), "holds": holds})
     else:
         print_table(_mix_rows(mix, unit=str(pool.size.unit)), {"what": "mix", "count": mix.label})
+        if holds is False:
+            print(_why_not(args.sequences, mix, unit=str(pool.size.unit)))
     drawn = args.sequences is not None and mix.at_confidence is not None
     return _status([holds], open_because=_between(mix, wanted) if drawn else _unknown(wanted))
+
+
+def _why_not(asked: int | None, mix: Mix, *, unit: str) -> str:
+    """Return why a mix does not fit: all its lengths together, or so many drawn from them."""
+    if asked is not None:
+        most = f"at most {mix.all_shortest:,} fit, were all as short as the shortest"
+        return f"{asked:,} asked; {most}"
+    needed = "more" if mix.needed is None else f"{mix.needed:,} {unit}s"
+    return f"{mix.sequences:,} asked together, which need {needed}; {mix.usable:,} may be given out"
 
 
 def _mix_rows(mix: Mix, *, unit: str) -> list[dict[str, object]]:

@@ -73,12 +73,16 @@ def add_to(subparsers: Subparsers) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Print the costs; with a limit, say by the exit status whether it is kept."""
     costs = _of_a_run(args) if args.spent is not None else _of_a_rate(args)
-    kept = None if args.at_most is None else _keeps(costs, args.at_most)
+    judged = None if args.at_most is None else _judged(costs, args.at_most)
+    kept = None if judged is None else not judged[0].exceeds(judged[1])
     rows = [{"what": what, **cost.to_json()} for what, cost in costs.items()]
     if args.json:
         print_json({"rows": rows, "holds": kept})
     else:
         print_table(rows, _COLUMNS)
+        if judged and not kept:
+            cost, limit = judged
+            print(f"{float(cost.value):g} > {float(limit.value):g} {limit.unit}, the limit")
     return EXIT_DOES_NOT_HOLD if kept is False else EXIT_HOLDS
 
 
@@ -148,8 +152,8 @@ def _need(args: argparse.Namespace, *names: str) -> None:
         )
 
 
-def _keeps(costs: dict[str, Quantity], text: str) -> bool:
-    """Return whether the cost in the limit's unit is within it; refuse a limit in no such unit."""
+def _judged(costs: dict[str, Quantity], text: str) -> tuple[Quantity, Quantity]:
+    """Return the cost in the limit's unit and the limit; one in no such unit cannot be compared."""
     from labkit.planning import quantity
     from labkit.planning.quantity import positive
 
@@ -157,4 +161,4 @@ def _keeps(costs: dict[str, Quantity], text: str) -> bool:
     limit = quantity(value, unit.strip(), label="estimated", source="the limit given")
     same = [cost for cost in costs.values() if cost.unit == limit.unit]
     positive(limit, name="at_most", unit=str(limit.unit))
-    return not (same or list(costs.values()))[-1].exceeds(limit)
+    return (same or list(costs.values()))[-1], limit

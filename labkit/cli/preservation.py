@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from labkit.cli._common import (
@@ -62,7 +63,7 @@ def add_to(subparsers: Subparsers) -> None:
         help="processes that measure options side by side, each with its share of the cores and a "
         "model of its own: helps where one small model cannot keep all cores busy (default: 1)",
     )
-    parser.add_argument("--out", dest="run", metavar="FOLDER", help="the same as --run")
+    parser.add_argument("--out", metavar="FOLDER", help="the same as --run")
     parser.add_argument(
         "--from",
         dest="stored",
@@ -78,6 +79,7 @@ def execute(args: argparse.Namespace) -> int:
 
     What does not apply to the model is no failure; what is undetermined or was not applied is.
     """
+    args.run = _chosen_folder(args)
     section = _rejudged(args) if args.stored else _run(args)
     if args.json:
         print_json(section)
@@ -86,6 +88,18 @@ def execute(args: argparse.Namespace) -> int:
     asked = [row for row in section["rows"] if args.knobs or row["kind"] != "model"]
     kept = all(row["verdict"] in ("preserving", "not applicable") for row in asked)
     return EXIT_HOLDS if kept else EXIT_DOES_NOT_HOLD
+
+
+def _chosen_folder(args: argparse.Namespace) -> str | None:
+    """Return the folder of `--run` or of `--out`, which mean the same."""
+    run: str | None = args.run
+    out: str | None = args.out
+    if run and out and Path(run) != Path(out):
+        raise KnobError(
+            "--out is the same as --run, so both must name one folder; "
+            f"got --run={run}, --out={out}. Leave one out."
+        )
+    return run or out
 
 
 def _rejudged(args: argparse.Namespace) -> dict[str, Any]:

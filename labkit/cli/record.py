@@ -181,7 +181,11 @@ def _validate(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"id": record.id, "artefacts": len(record.artefacts), "faults": faults})
     else:
-        print("\n".join([f"{record.id}: a valid record of {len(record.artefacts)} files", *faults]))
+        valid = f"a valid record of {len(record.artefacts)} files"
+        invalid = "its files are not all those that the record vouches for"
+        print(printable(f"{record.id}: {invalid if faults else valid}"))
+        for fault in faults:
+            print(printable(fault))
     return EXIT_DOES_NOT_HOLD if faults else EXIT_HOLDS
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from labkit.backends import Stack
 from labkit.backends.observing import observe_prompts
-from labkit.backends.stacks import open_stack
+from labkit.backends.stacks import open_stack, require_stack
 from labkit.errors import KnobError, PromptError
 from labkit.experiments._measuring import as_prompts, depends_of, measure
 from labkit.experiments._own_prompts import read_prompts
@@ -77,6 +77,7 @@ def run(
         ModelError: If the model cannot be had.
         PromptError: If a passage is too short, or too long for the model.
     """
+    require_stack(stack)
     settings = as_profile(profile)
     if model is not None:
         settings = replace(settings, model=model, revision=revision)

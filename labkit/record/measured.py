@@ -73,7 +73,12 @@ def read_measured(path: str | Path) -> Measured:
     try:
         section = parse_json_strict(file.read_text(encoding="utf-8"))["preservation"]
         options = tuple(_option(row) for row in section["rows"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise ResultsError(
+            f"Verdicts must come from a file that can be read; got path={shown(file)}: "
+            f"{str(error.strerror).lower()}. Make one with `labkit preservation --run FOLDER`."
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
         raise ResultsError(
             f"Verdicts must come from results with a preservation section; got "
             f"path={shown(file)}, error={type(error).__name__}: {error}. "

@@ -50,19 +50,24 @@ def measure_figures() -> Iterator[Figure]:
     with _served(_SITE) as address, sync_playwright() as playwright:
         flags = ["--headless", "--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        for what, page in pages.items():
-            times_s = [_first_chart_s(browser, f"{address}/{page}") for _ in range(PAIRS)]
-            yield figure(
-                f"first chart, {what}",
-                times_s,
-                unit="s",
-                target=1.5,
-                at_most=True,
-                note=f"{page} over loopback, from the navigation to the first chart that is drawn; "
-                f"nothing cached; {_specs_bytes(_SITE / page):,} bytes of charts; "
-                f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
-            )
-        browser.close()
+        try:
+            for what, page in pages.items():
+                yield _first_chart(browser, address, what=what, page=page)
+        finally:
+            browser.close()
+
+
+def _first_chart(browser: Browser, address: str, *, what: str, page: str) -> Figure:
+    return figure(
+        f"first chart, {what}",
+        [_first_chart_s(browser, f"{address}/{page}") for _ in range(PAIRS)],
+        unit="s",
+        target=1.5,
+        at_most=True,
+        note=f"{page} over loopback, from the navigation to the first chart that is drawn; "
+        f"nothing cached; {_specs_bytes(_SITE / page):,} bytes of charts; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
+    )
 
 
 def _pages(site: Path) -> dict[str, str]:
@@ -108,6 +113,8 @@ def _served(site: Path) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
