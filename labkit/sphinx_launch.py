@@ -26,8 +26,8 @@ def _lead_to_the_repository(
     if not pagename.startswith(STAGED):
         return
     for button in _buttons(context.get("header_buttons", [])):
-        url = button.get("url", "")
-        if url.startswith("https://") and f"{pagename}.ipynb" in url:  # the download stays
+        url = button.get("url", "")  # that of the download has no host, and stays
+        if url.startswith(("http://", "https://")) and f"{pagename}.ipynb" in url:
             button["url"] = url.replace(STAGED, KEPT)
 
 
