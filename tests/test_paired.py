@@ -17,8 +17,10 @@ from made_outputs import made, outputs
 from scipy.stats import binomtest, bootstrap
 from support import read_cases
 
+from labkit.cli import main
 from labkit.errors import OutputsError
 from labkit.paired import (
+    Limits,
     Transitions,
     cells_from_scores,
     cluster_interval,
@@ -331,3 +333,14 @@ def test_no_pairs_are_refused() -> None:
         measure_impact([], LAST)
 
     assert str(refused.value) == "a paired comparison needs at least one pair; got none."
+
+
+def test_the_help_names_the_limits_that_hold_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A limit that decides though nobody gave it stands in the help with its value."""
+    with pytest.raises(SystemExit):
+        main(["impact", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+
+    assert f"may reach (default: {Limits().max_net_loss:g})" in said
+    assert f"--contract statistical (default: {Limits().margin:g})" in said
+    assert said.count("(default: any)") == 2

@@ -22,10 +22,18 @@ if TYPE_CHECKING:
     from labkit.paired import Impact, Limits, Verdict
 
 _LIMITS = {
-    "max_lost": (int, "N", "items that may go from right to wrong"),
-    "max_net_loss": (float, "POINTS", "loss that the interval of the net change may reach"),
-    "max_different": (float, "PERCENT", "share of outputs that may differ"),
-    "margin": (float, "POINTS", "difference of two aggregates, for --contract statistical"),
+    "max_lost": (int, "N", "items that may go from right to wrong (default: any)"),
+    "max_net_loss": (
+        float,
+        "POINTS",
+        "loss that the net change's interval may reach (default: 2)",
+    ),
+    "max_different": (float, "PERCENT", "share of outputs that may differ (default: any)"),
+    "margin": (
+        float,
+        "POINTS",
+        "difference of two aggregates, for --contract statistical (default: 2)",
+    ),
 }
 _USED_BY = {
     "max_lost": ("task",),
