@@ -37,7 +37,7 @@ def error_of(read, data: object) -> str:
 def test_openai_chat_is_read() -> None:
     """An OpenAI chat request becomes ours; what the library does not know is rejected by a rule."""
     body = {
-        "model": "x",
+        "model": "another-model",
         "messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}],
         "max_tokens": 8,
         "temperature": 0.5,
@@ -48,6 +48,7 @@ def test_openai_chat_is_read() -> None:
     request = Request.from_openai(body, prompt_tokens=20)
 
     assert request == Request(
+        model="another-model",
         prompt_tokens=20,
         max_new_tokens=8,
         do_sample=True,
@@ -58,7 +59,9 @@ def test_openai_chat_is_read() -> None:
     )
     facts = RuntimeFacts(system_role="accepted", template_clock=False, generation_defaults={})
     assert [str(reason) for reason in admit(gpt2(), request, facts).reasons] == [
-        "sampling.unknown: presence_penalty is not a generation option of this runtime"
+        "model.name: the request names another-model, and the config is that of gpt2: a stack that "
+        "serves one model may answer with it under any name",
+        "sampling.unknown: presence_penalty is not a generation option of this runtime",
     ]
 
 

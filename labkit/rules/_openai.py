@@ -8,10 +8,9 @@ from labkit.errors import RequestError
 from labkit.rules._reading import brief, ill_typed, misspelt
 
 # Fields that say how an answer travels, not what is computed.
-_TRANSPORT = frozenset(
-    {"model", "stream", "stream_options", "user", "metadata", "store", "service_tier"}
-)
+_TRANSPORT = frozenset({"stream", "stream_options", "user", "metadata", "store", "service_tier"})
 _COPIED = {
+    "model": "model",
     "max_tokens": "max_new_tokens",
     "max_completion_tokens": "max_new_tokens",
     "top_p": "top_p",
@@ -37,6 +36,7 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 _RENAMED = {"n": "num_return_sequences", "stop": "stop_strings"}
 # What must be of a kind, by the caller's own names, so that an error names what was written.
 _KINDS = {
+    "model": "str",
     "temperature": "float",
     "top_p": "float",
     "top_k": "int",

@@ -23,6 +23,7 @@ class Request:
     """One generation request. Every default asks for nothing beyond plain greedy decoding.
 
     Attributes:
+        model: Name of the model that must answer; None: whichever is served.
         prompt_tokens: Length of the prompt, of the longest row in a batch; None: not counted yet.
         max_new_tokens: Tokens to generate at most; None: left to the library.
         min_new_tokens: Tokens to generate at least.
@@ -67,6 +68,7 @@ class Request:
         expert_capacity_factor: Bound on the tokens an expert takes, in units of an even share.
     """
 
+    model: str | None = None
     prompt_tokens: int | None = None
     max_new_tokens: int | None = None
     min_new_tokens: int | None = None
