@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import planted_release
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.errors import ReleaseError
+from labkit.errors import LabError, ReleaseError
 from labkit.experiments import _release_asking
 from labkit.experiments._release_environment import (
     ReleaseEnvironment,
@@ -89,18 +90,41 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
     assert process.poll() is not None
 
 
-def test_the_time_is_that_of_one_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("answers", "ended"), [(6, None), (2, "gave no answer within 2 s")])
+def test_the_time_is_that_of_one_answer(
+    answers: int, ended: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that goes on answering is let go on, however long all its answers take."""
-    answering = tmp_path / "answers"
+    answering, clock = tmp_path / "answers", [0.0]
     answering.touch()
-    code = (
-        "import time\nfor n in range(6):\n    time.sleep(0.5); open('answers', 'a').write('{}\\n')"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
-    ended = _release_asking._wait(process, answering, told=lambda _: None, timeout_s=2.0)
 
-    assert ended is None
-    assert len(answering.read_text().splitlines()) == 6
+    def sleep(_: float) -> None:
+        clock[0] += 1.0
+        if clock[0] <= answers:
+            with answering.open("a") as file:
+                file.write("{}\n")
+
+    process = SimpleNamespace(
+        poll=lambda: 0 if clock[0] > 6 else None, kill=lambda: None, wait=lambda: 0
+    )
+    monkeypatch.setattr(
+        _release_asking, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
+    )
+
+    found = _release_asking._wait(process, answering, told=lambda _: None, timeout_s=2.0)
+
+    assert found == ended
+
+
+def test_a_fault_of_any_class_is_the_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault whose class lies elsewhere than in the lab's list is still one of the lab's."""
+    answered = _release_asking.Answers(fault={"kind": "NotFinite", "text": "no number"})
+    monkeypatch.setattr(_release_asking, "_ask_once", lambda *_, **__: answered)
+    environment = ReleaseEnvironment(release="1.0.0", folder=tmp_path)
+    with pytest.raises(LabError, match="no number"):
+        _release_asking.ask_release(environment, [ANSWERS], request={"device": "cpu"})
 
 
 def test_the_labs_own_stack_must_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit import errors
-from labkit.errors import ReleaseError
+from labkit.errors import LabError, ReleaseError
 from labkit.experiments._release_environment import LIBRARY, ReleaseEnvironment
 from labkit.files import find_root
 from labkit.probes import clean_text, find_probe, judge, not_askable, source_outcome
@@ -113,7 +113,7 @@ def ask_release(
             environment, {**request, "probes": left}, told=told, timeout_s=timeout_s
         )
         if answers.fault is not None:
-            raise getattr(errors, answers.fault["kind"])(answers.fault["text"])
+            raise getattr(errors, answers.fault["kind"], LabError)(answers.fault["text"])
         stack = _checked_stack(answers, environment, left=left)
         rows |= answers.rows
         observed |= answers.observed

@@ -68,16 +68,17 @@ def _measure(
 
     request = _request(profile)
     apart = [probe for probe in ids if _is_the_labs(probe)]
-    asked = ask_release(own_environment(), apart, request=request, told=told)
-    found.update(asked.observed)  # which model it was, for the run's record
+    rows: dict[str, ProbeResult] = {}
+    if apart:
+        asked = ask_release(own_environment(), apart, request=request, told=told)
+        found.update(asked.observed)  # which model it was, for the run's record
+        rows = {probe: ProbeResult(**asked.row(probe)) for probe in apart}
     context = context_of(request, lambda line: found.update(line["observed"]))
-    results = []
     for probe in ids:
-        if _is_the_labs(probe):
-            results.append(ProbeResult(**asked.row(probe)))
-        else:
-            results.append(run_probe(probe, context))
+        if probe not in rows:
+            rows[probe] = run_probe(probe, context)
             told(probe)
+    results = [rows[probe] for probe in ids]
     return {
         "rows": [item.to_json() for item in results if item.number is not None],
         "beyond": [item.to_json() for item in results if item.number is None],

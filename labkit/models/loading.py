@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.errors import ModelError
-from labkit.files import sha256_of
+from labkit.files import load_json_strict, sha256_of
 from labkit.models.converting import quiet_transformers, safetensors_error
 from labkit.models.fetching import fetch
 from labkit.models.sources import Source, resolve
@@ -120,7 +120,7 @@ def describe(
 def _tokenizer_class(source: Source) -> Any:
     """Return what reads a model's tokenizer, without a look at its config where that can be.
 
-    The library's Auto classes import most of it, two seconds that a finished run need not wait.
+    The library's Auto classes import most of it, for which a finished run need not wait.
     The lab's own conversion names the tokenizer's class, and its digests vouch for the file.
     """
     import transformers
@@ -146,7 +146,12 @@ def _positions(source: Source) -> int | None:
 
 
 def _read_json(source: Source, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(source.location) / name).read_text(encoding="utf-8"))
+    found: dict[str, Any] = load_json_strict(
+        Path(source.location) / name,
+        what="A converted model's file",
+        error=ModelError,
+        remedy=f"Run `labkit models remove {source.name}` and `labkit models fetch {source.name}`.",
+    )
     return found
 
 
